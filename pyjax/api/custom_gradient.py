@@ -83,6 +83,10 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
       (converted, consts): `converted(*args, *consts)` computes `fun(*args)`. Only closed-over
       values that are differentiated by an enclosing transformation (traced, of inexact dtype) are
       hoisted.
+
+    >>> f, extra = pyjax.closure_convert(lambda x: 2 * x, 1.0)
+    >>> f(3.0, *extra)
+    Array(6., dtype=float32, weak_type=True)
     """
     leaves, in_tree = tree_flatten((example_args, {}))
     traced = trace_function("closure_convert", fun, in_tree, [abstractify(x) for x in leaves])

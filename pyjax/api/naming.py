@@ -32,5 +32,9 @@ class named_scope(name_scope):
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
-    """`fun` with its operations in a scope named after it (or `name`)."""
+    """`fun` with its operations in a scope named after it (or `name`).
+
+    >>> pyjax.named_call(jnp.sin, name="my_sine")(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return named_scope(name if name is not None else function_name(fun))(fun)

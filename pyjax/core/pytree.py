@@ -55,6 +55,9 @@ class PyTreeDef:
 
     Attributes:
       num_leaves, num_nodes: counts.
+
+    >>> tree_structure([0, {"a": 0}]).num_leaves
+    2
     """
 
     __slots__ = ("_children", "_data", "_exact", "_hash", "_type", "num_leaves", "num_nodes")
@@ -521,7 +524,11 @@ def tree_flatten(
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
-    """The inverse of `tree_flatten`."""
+    """The inverse of `tree_flatten`.
+
+    >>> tree_unflatten(tree_structure({"a": 0, "b": (0, 0)}), [1, 2, 3])
+    {'a': 1, 'b': (2, 3)}
+    """
     return treedef.unflatten(leaves)
 
 

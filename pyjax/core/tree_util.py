@@ -34,7 +34,11 @@ IsLeaf = Callable[[Any], bool]
 
 @dataclasses.dataclass(frozen=True)
 class SequenceKey:
-    """Position in a list or tuple."""
+    """Position in a list or tuple.
+
+    >>> str(SequenceKey(0))
+    '[0]'
+    """
 
     idx: int
 
@@ -44,7 +48,11 @@ class SequenceKey:
 
 @dataclasses.dataclass(frozen=True)
 class DictKey:
-    """Key of a dictionary."""
+    """Key of a dictionary.
+
+    >>> str(DictKey("a"))
+    "['a']"
+    """
 
     key: Hashable
 
@@ -54,7 +62,11 @@ class DictKey:
 
 @dataclasses.dataclass(frozen=True)
 class GetAttrKey:
-    """Attribute of an object."""
+    """Attribute of an object.
+
+    >>> str(GetAttrKey("weight"))
+    '.weight'
+    """
 
     name: str
 
@@ -64,7 +76,11 @@ class GetAttrKey:
 
 @dataclasses.dataclass(frozen=True)
 class FlattenedIndexKey:
-    """Position among the children of a type registered without keys."""
+    """Position among the children of a type registered without keys.
+
+    >>> str(FlattenedIndexKey(0))
+    '[<flat index 0>]'
+    """
 
     key: int
 
@@ -95,12 +111,20 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
-    """Leaves of a pytree."""
+    """Leaves of a pytree.
+
+    >>> tree_leaves({"b": 1, "a": (2, None)})
+    [2, 1]
+    """
     return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
-    """Structure of a pytree."""
+    """Structure of a pytree.
+
+    >>> tree_structure({"a": 1, "b": (2, None)})
+    PyTreeDef({'a': *, 'b': (*, None)})
+    """
     return tree_flatten(tree, is_leaf)[1]
 
 
@@ -147,7 +171,11 @@ def _flatten_paths(
 def tree_flatten_with_path(
     tree: Any, is_leaf: IsLeaf | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """(key path, leaf) pairs and the structure."""
+    """(key path, leaf) pairs and the structure.
+
+    >>> [keystr(path) for path, leaf in tree_flatten_with_path({"a": [1, 2]})[0]]
+    ["['a'][0]", "['a'][1]"]
+    """
     out: list[tuple[KeyPath, Any]] = []
     _flatten_paths(tree, (), out, is_leaf, is_leaf_takes_path)
     if is_leaf is not None and is_leaf_takes_path:
@@ -159,7 +187,11 @@ def tree_flatten_with_path(
 def tree_leaves_with_path(
     tree: Any, is_leaf: IsLeaf | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """(key path, leaf) pairs."""
+    """(key path, leaf) pairs.
+
+    >>> [keystr(path) for path, leaf in tree_leaves_with_path({"a": [1, 2]})]
+    ["['a'][0]", "['a'][1]"]
+    """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
@@ -188,7 +220,11 @@ def tree_map_with_path(
     is_leaf: IsLeaf | None = None,
     is_leaf_takes_path: bool = False,
 ) -> Any:
-    """`tree_map` whose function gets the key path first."""
+    """`tree_map` whose function gets the key path first.
+
+    >>> tree_map_with_path(lambda path, x: keystr(path), {"a": 1, "b": [2]})
+    {'a': "['a']", 'b': ["['b'][0]"]}
+    """
     pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
     columns = [treedef.flatten_up_to(r) for r in rest]
     return treedef.unflatten([f(path, leaf, *xs) for (path, leaf), *xs in zip(pairs, *columns)])
@@ -203,7 +239,11 @@ def tree_reduce(
     initializer: Any = _NO_INITIALIZER,
     is_leaf: IsLeaf | None = None,
 ) -> Any:
-    """Fold the leaves from the left."""
+    """Fold the leaves from the left.
+
+    >>> tree_reduce(lambda total, x: total + x, {"a": 1, "b": [2, 3]}, 0)
+    6
+    """
     leaves = tree_leaves(tree, is_leaf)
     if initializer is _NO_INITIALIZER:
         return functools.reduce(function, leaves)
@@ -217,7 +257,11 @@ def tree_reduce_associative(
     identity: Any = _NO_INITIALIZER,
     is_leaf: IsLeaf | None = None,
 ) -> Any:
-    """Fold the leaves pairwise as a balanced tree; `operation` must be associative."""
+    """Fold the leaves pairwise as a balanced tree; `operation` must be associative.
+
+    >>> tree_reduce_associative(lambda x, y: x + y, {"a": 1, "b": [2, 3]})
+    6
+    """
     values = tree_leaves(tree, is_leaf)
     if not values:
         if identity is _NO_INITIALIZER:
@@ -232,14 +276,22 @@ def tree_reduce_associative(
 
 
 def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
-    """Whether every leaf is true."""
+    """Whether every leaf is true.
+
+    >>> tree_all({"a": True, "b": [True, False]})
+    False
+    """
     return all(tree_leaves(tree, is_leaf))
 
 
 def tree_transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
-    """Turn a tree of trees inside out: structure outer∘inner becomes inner∘outer."""
+    """Turn a tree of trees inside out: structure outer∘inner becomes inner∘outer.
+
+    >>> tree_transpose(tree_structure([0, 0]), tree_structure({"a": 0}), [{"a": 1}, {"a": 2}])
+    {'a': [1, 2]}
+    """
     if inner_treedef is None:
         inner_treedef = tree_structure(outer_treedef.flatten_up_to(pytree_to_transpose)[0])
     inner_size, outer_size = inner_treedef.num_leaves, outer_treedef.num_leaves
@@ -255,7 +307,11 @@ def tree_transpose(
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
-    """`prefix_tree` with each leaf repeated over the subtree of `full_tree` at its place."""
+    """`prefix_tree` with each leaf repeated over the subtree of `full_tree` at its place.
+
+    >>> tree_broadcast(0, {"a": 1, "b": 2})
+    {'a': 0, 'b': 0}
+    """
     leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf)
     return tree_structure(full_tree).unflatten(leaves)
 
@@ -275,24 +331,40 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = 
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure is a single leaf."""
+    """Whether the structure is a single leaf.
+
+    >>> treedef_is_leaf(tree_structure(0)), treedef_is_leaf(tree_structure([0]))
+    (True, False)
+    """
     return treedef.num_nodes == 1 and treedef.num_leaves == 1
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """Structure of a tuple of trees."""
+    """Structure of a tuple of trees.
+
+    >>> treedef_tuple([tree_structure(0), tree_structure([0])])
+    PyTreeDef((*, [*]))
+    """
     return tree_structure(
         tuple(treedef.unflatten([0] * treedef.num_leaves) for treedef in treedefs)
     )
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """Structures of the root's children."""
+    """Structures of the root's children.
+
+    >>> treedef_children(tree_structure([0, (0, 0)]))
+    [PyTreeDef(*), PyTreeDef((*, *))]
+    """
     return treedef.children()
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
-    """Whether every element is a leaf."""
+    """Whether every element is a leaf.
+
+    >>> all_leaves([1, 2]), all_leaves([1, [2]])
+    (True, False)
+    """
     if is_leaf is None:
         return all(flatten_one_level_or_none(x) is None for x in iterable)
     items = list(iterable)
@@ -451,7 +523,11 @@ class Static:
 
 class Partial(functools.partial):
     """`functools.partial` that is a pytree: the function is structure, bound arguments are
-    children."""
+    children.
+
+    >>> Partial(jnp.add, 1)(2)
+    Array(3, dtype=int32, weak_type=True)
+    """
 
     def __new__(cls, func: Callable, *args: Any, **kw: Any) -> Partial:
         if isinstance(func, functools.partial) and not isinstance(func, Partial):

@@ -376,7 +376,11 @@ conj_p = define_primitive(
 
 
 def neg(x: ArrayLike) -> Array:
-    """-x, elementwise. Unsigned integers wrap around. TypeError for bool."""
+    """-x, elementwise. Unsigned integers wrap around. TypeError for bool.
+
+    >>> lax.neg(jnp.array([1, -2]))
+    Array([-1,  2], dtype=int32)
+    """
     return neg_p.bind1(x)
 
 
@@ -388,13 +392,20 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
 
     Raises:
       TypeError: dtypes differ, shapes do not fit, or an operand is bool.
+
+    >>> lax.add(jnp.array([1, 2]), jnp.array([10, 20]))
+    Array([11, 22], dtype=int32)
     """
     x, y = nary_operands("add", x, y)
     return add_p.bind1(x, y)
 
 
 def sub(x: ArrayLike, y: ArrayLike) -> Array:
-    """x - y, elementwise; operands as in `add`."""
+    """x - y, elementwise; operands as in `add`.
+
+    >>> lax.sub(jnp.array([1, 2]), jnp.array([10, 20]))
+    Array([ -9, -18], dtype=int32)
+    """
     x, y = nary_operands("sub", x, y)
     return sub_p.bind1(x, y)
 
@@ -402,19 +413,30 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
 def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
     """x * y, elementwise; operands as in `add`. `out_dtype` widens the operands before
     multiplying.
+
+    >>> lax.mul(jnp.array([1, 2]), jnp.array([10, 20]))
+    Array([10, 40], dtype=int32)
     """
     x, y = nary_operands("mul", x, y)
     return mul_p.bind1(x, y, out_dtype=out_dtype)
 
 
 def div(x: ArrayLike, y: ArrayLike) -> Array:
-    """x / y, elementwise; integers round towards zero, x / 0 is -1 (all bits one)."""
+    """x / y, elementwise; integers round towards zero, x / 0 is -1 (all bits one).
+
+    >>> lax.div(jnp.array([7, -7]), jnp.array([2, 2]))
+    Array([ 3, -3], dtype=int32)
+    """
     x, y = nary_operands("div", x, y)
     return div_p.bind1(x, y)
 
 
 def rem(x: ArrayLike, y: ArrayLike) -> Array:
-    """Remainder of x / y with the sign of x (C's fmod); integers: x for y = 0. Not for complex."""
+    """Remainder of x / y with the sign of x (C's fmod); integers: x for y = 0. Not for complex.
+
+    >>> lax.rem(jnp.array([7, -7]), jnp.array([3, 3]))
+    Array([ 1, -1], dtype=int32)
+    """
     x, y = nary_operands("rem", x, y)
     return rem_p.bind1(x, y)
 
@@ -423,6 +445,9 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
     """The larger of x and y, nan if either is nan; complex numbers are ordered lexicographically.
 
     Where both are equal the gradient is shared half and half.
+
+    >>> lax.max(jnp.array([1, 5]), jnp.array([3, 3]))
+    Array([3, 5], dtype=int32)
     """
     x, y = nary_operands("max", x, y)
     return max_p.bind1(x, y)
@@ -431,6 +456,9 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
 def min(x: ArrayLike, y: ArrayLike) -> Array:
     """The smaller of x and y, nan if either is nan; complex numbers are ordered
     lexicographically.
+
+    >>> lax.min(jnp.array([1, 5]), jnp.array([3, 3]))
+    Array([1, 3], dtype=int32)
     """
     x, y = nary_operands("min", x, y)
     return min_p.bind1(x, y)
@@ -441,6 +469,9 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
     Raises:
       TypeError: x is not inexact, or y is a floating array of another dtype.
+
+    >>> lax.pow(jnp.array([2.0, 3.0]), 2.0)
+    Array([4., 9.], dtype=float32)
     """
     if type(y) is int:
         y = np.asarray(y, canonical_dtype(np.int_))
@@ -459,7 +490,11 @@ def _check_negative_power(name: str, x: ArrayLike) -> None:
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x to the static integer power y, by repeated squaring; x**-n is 1 / x**n."""
+    """x to the static integer power y, by repeated squaring; x**-n is 1 / x**n.
+
+    >>> lax.integer_pow(jnp.array([2.0, 3.0]), 3)
+    Array([ 8., 27.], dtype=float32)
+    """
     y = operator.index(y)
     if y < 0:
         _check_negative_power("integer_pow", x)
@@ -472,52 +507,92 @@ def integer_power(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def square(x: ArrayLike) -> Array:
-    """x * x, elementwise."""
+    """x * x, elementwise.
+
+    >>> lax.square(3.0)
+    Array(9., dtype=float32, weak_type=True)
+    """
     return square_p.bind1(x)
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """1 / x, elementwise."""
+    """1 / x, elementwise.
+
+    >>> lax.reciprocal(4.0)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
     _check_negative_power("reciprocal", x)
     return integer_pow(x, -1)
 
 
 def log(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """Natural logarithm: -inf at 0, nan below; complex: principal branch."""
+    """Natural logarithm: -inf at 0, nan below; complex: principal branch.
+
+    >>> lax.log(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return log_p.bind1(x, accuracy=accuracy)
 
 
 def floor(x: ArrayLike) -> Array:
-    """The largest integer not above x, in x's floating dtype."""
+    """The largest integer not above x, in x's floating dtype.
+
+    >>> lax.floor(jnp.array([-1.5, 1.5]))
+    Array([-2.,  1.], dtype=float32)
+    """
     return floor_p.bind1(x)
 
 
 def sign(x: ArrayLike) -> Array:
-    """-1, 0 or 1 with x's dtype (-0.0 and nan stay); complex: x / |x|, and 0 at 0."""
+    """-1, 0 or 1 with x's dtype (-0.0 and nan stay); complex: x / |x|, and 0 at 0.
+
+    >>> lax.sign(jnp.array([-2.0, 0.0, 3.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     return sign_p.bind1(x)
 
 
 def abs(x: ArrayLike) -> Array:
-    """Absolute value; complex input gives its real modulus. The derivative at 0 is 1."""
+    """Absolute value; complex input gives its real modulus. The derivative at 0 is 1.
+
+    >>> lax.abs(jnp.array([-1.5, 2.0]))
+    Array([1.5, 2. ], dtype=float32)
+    """
     return abs_p.bind1(x)
 
 
 def real(x: ArrayLike) -> Array:
-    """Real part of a complex array. TypeError for real input."""
+    """Real part of a complex array. TypeError for real input.
+
+    >>> lax.real(jnp.array([1 + 2j]))
+    Array([1.], dtype=float32)
+    """
     return real_p.bind1(x)
 
 
 def imag(x: ArrayLike) -> Array:
-    """Imaginary part of a complex array. TypeError for real input."""
+    """Imaginary part of a complex array. TypeError for real input.
+
+    >>> lax.imag(jnp.array([1 + 2j]))
+    Array([2.], dtype=float32)
+    """
     return imag_p.bind1(x)
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
-    """x + iy from two float32 (or float64) arrays."""
+    """x + iy from two float32 (or float64) arrays.
+
+    >>> lax.complex(1.0, 2.0)
+    Array(1.+2.j, dtype=complex64, weak_type=True)
+    """
     x, y = nary_operands("complex", x, y)
     return complex_p.bind1(x, y)
 
 
 def conj(x: ArrayLike) -> Array:
-    """Complex conjugate; real input is made complex first."""
+    """Complex conjugate; real input is made complex first.
+
+    >>> lax.conj(jnp.array([1 + 2j]))
+    Array([1.-2.j], dtype=complex64)
+    """
     return conj_p.bind1(x, input_dtype=dtype_of(x))

@@ -43,52 +43,88 @@ shift_right_logical_p = _table["shift_right_logical"]
 
 
 def bitwise_not(x: ArrayLike) -> Array:
-    """~x for integers, logical not for bool."""
+    """~x for integers, logical not for bool.
+
+    >>> lax.bitwise_not(jnp.array([0, 5]))
+    Array([-1, -6], dtype=int32)
+    """
     return not_p.bind1(x)
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
-    """x & y for integers, logical and for bool."""
+    """x & y for integers, logical and for bool.
+
+    >>> lax.bitwise_and(jnp.int32(12), jnp.int32(10))
+    Array(8, dtype=int32)
+    """
     x, y = nary_operands("bitwise_and", x, y)
     return and_p.bind1(x, y)
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
-    """x | y for integers, logical or for bool."""
+    """x | y for integers, logical or for bool.
+
+    >>> lax.bitwise_or(jnp.int32(12), jnp.int32(10))
+    Array(14, dtype=int32)
+    """
     x, y = nary_operands("bitwise_or", x, y)
     return or_p.bind1(x, y)
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
-    """x ^ y for integers, exclusive or for bool."""
+    """x ^ y for integers, exclusive or for bool.
+
+    >>> lax.bitwise_xor(jnp.int32(12), jnp.int32(10))
+    Array(6, dtype=int32)
+    """
     x, y = nary_operands("bitwise_xor", x, y)
     return xor_p.bind1(x, y)
 
 
 def population_count(x: ArrayLike) -> Array:
-    """The number of one bits, in x's integer dtype."""
+    """The number of one bits, in x's integer dtype.
+
+    >>> lax.population_count(jnp.array([7, 255]))
+    Array([3, 8], dtype=int32)
+    """
     return population_count_p.bind1(x)
 
 
 def clz(x: ArrayLike) -> Array:
-    """The number of leading zero bits; the width of the dtype for 0."""
+    """The number of leading zero bits; the width of the dtype for 0.
+
+    >>> lax.clz(jnp.array([1, 255]))
+    Array([31, 24], dtype=int32)
+    """
     return clz_p.bind1(x)
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
-    """x << y; 0 where y is at least the width."""
+    """x << y; 0 where y is at least the width.
+
+    >>> lax.shift_left(jnp.int32(1), jnp.int32(4))
+    Array(16, dtype=int32)
+    """
     x, y = nary_operands("shift_left", x, y)
     return shift_left_p.bind1(x, y)
 
 
 def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
-    """x >> y, copying the sign bit."""
+    """x >> y, copying the sign bit.
+
+    >>> lax.shift_right_arithmetic(jnp.int32(-8), jnp.int32(1))
+    Array(-4, dtype=int32)
+    """
     x, y = nary_operands("shift_right_arithmetic", x, y)
     return shift_right_arithmetic_p.bind1(x, y)
 
 
 def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
-    """x >> y, shifting zeros in; 0 where y is at least the width."""
+    """x >> y, shifting zeros in; 0 where y is at least the width.
+
+    >>> lax.shift_right_logical(jnp.int32(-8), jnp.int32(28))
+    Array(15, dtype=int32)
+    """
     x, y = nary_operands("shift_right_logical", x, y)
     return shift_right_logical_p.bind1(x, y)
 
@@ -136,6 +172,10 @@ nextafter_p: Primitive = define_nary(
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The next representable number after x1 towards x2; x2 where both are equal."""
+    """The next representable number after x1 towards x2; x2 where both are equal.
+
+    >>> lax.nextafter(jnp.float32(1), jnp.float32(2)) > 1
+    Array(True, dtype=bool)
+    """
     x1, x2 = nary_operands("nextafter", x1, x2)
     return nextafter_p.bind1(x1, x2)

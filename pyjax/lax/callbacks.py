@@ -256,6 +256,9 @@ def pure_callback(
         arguments that are not batched get size 1) or "broadcast_all" (they are repeated).
     Raises:
       ValueError: unknown vmap_method, or differentiated.
+
+    >>> pyjax.jit(lambda x: pyjax.pure_callback(lambda x: x + 1, x, x))(jnp.int32(3))
+    Array(4, dtype=int32)
     """
     require_callable("pure_callback: callback", callback)
     if vmap_method is not None and vmap_method not in (*_VMAP_METHODS, "legacy_vectorized"):

@@ -182,6 +182,9 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
 
     Raises:
       NameError: the axis is not bound by an enclosing map.
+
+    >>> pyjax.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(jnp.array([1, 2, 3]))
+    Array([6, 6, 6], dtype=int32)
     """
     if isinstance(x, (int, float)) and not isinstance(x, bool):
         return x * _summed_over(axis_name, axis_index_groups)
@@ -195,17 +198,29 @@ def _summed_over(axis_name: AxisName, axis_index_groups: Any) -> int:
 
 
 def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """Maximum of x over a mapped axis."""
+    """Maximum of x over a mapped axis.
+
+    >>> pyjax.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(jnp.array([1, 5, 3]))
+    Array([5, 5, 5], dtype=int32)
+    """
     return _reduce_tree(pmax_p, "pmax", x, axis_name, axis_index_groups)
 
 
 def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """Minimum of x over a mapped axis."""
+    """Minimum of x over a mapped axis.
+
+    >>> pyjax.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(jnp.array([1, 5, 3]))
+    Array([1, 1, 1], dtype=int32)
+    """
     return _reduce_tree(pmin_p, "pmin", x, axis_name, axis_index_groups)
 
 
 def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """Mean of x over a mapped axis; integers become the default float."""
+    """Mean of x over a mapped axis; integers become the default float.
+
+    >>> pyjax.vmap(lambda x: lax.pmean(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+    Array([2., 2.], dtype=float32)
+    """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = _summed_over(axis_name, axis_index_groups)
 
@@ -243,12 +258,20 @@ varying_rules[axis_index_p] = varying_after
 
 
 def axis_size(axis_name: AxisName) -> int:
-    """The size of a mapped axis (the product for several names), as a Python int."""
+    """The size of a mapped axis (the product for several names), as a Python int.
+
+    >>> pyjax.vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(jnp.ones(4))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
     return axis_env.axis_size(tuple(axis_name) if isinstance(axis_name, list) else axis_name)
 
 
 def axis_index(axis_name: AxisName) -> Array:
-    """The position along a mapped axis, int32; for several names, the row-major position."""
+    """The position along a mapped axis, int32; for several names, the row-major position.
+
+    >>> pyjax.vmap(lambda x: x + lax.axis_index("i"), axis_name="i")(jnp.zeros(3, int))
+    Array([0, 1, 2], dtype=int32)
+    """
     check_bound(axis_name)
     names = names_of(axis_name)
     index = axis_index_p.bind1(axis_name=names[0])

@@ -178,6 +178,10 @@ def all_gather(
     Args:
       to: what the types inside of a shard_map say of the result: that it may differ from device to
         device ("varying"), or that it is the same on all ("invarying").
+
+    >>> pyjax.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(jnp.arange(2))
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
     """
     check_bound(axis_name)
     no_groups("all_gather", axis_index_groups)

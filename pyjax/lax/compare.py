@@ -116,37 +116,61 @@ lt_to_p: Primitive = _define_comparison("lt_to", "LT", ORDERED, total=True)
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
     """x == y, elementwise, as bool; nan equals nothing, a random key those with the same words.
-    Operands as in `add`."""
+    Operands as in `add`.
+
+    >>> lax.eq(jnp.array([1, 2]), jnp.array([1, 3]))
+    Array([ True, False], dtype=bool)
+    """
     x, y = nary_operands("eq", x, y)
     return eq_p.bind1(x, y)
 
 
 def ne(x: ArrayLike, y: ArrayLike) -> Array:
-    """x != y, elementwise, as bool."""
+    """x != y, elementwise, as bool.
+
+    >>> lax.ne(jnp.array([1, 2]), jnp.array([1, 3]))
+    Array([False,  True], dtype=bool)
+    """
     x, y = nary_operands("ne", x, y)
     return ne_p.bind1(x, y)
 
 
 def ge(x: ArrayLike, y: ArrayLike) -> Array:
-    """x >= y, elementwise, as bool; false where either is nan. TypeError for complex."""
+    """x >= y, elementwise, as bool; false where either is nan. TypeError for complex.
+
+    >>> lax.ge(jnp.array([1, 2]), jnp.array([2, 2]))
+    Array([False,  True], dtype=bool)
+    """
     x, y = nary_operands("ge", x, y)
     return ge_p.bind1(x, y)
 
 
 def gt(x: ArrayLike, y: ArrayLike) -> Array:
-    """x > y, elementwise, as bool; false where either is nan. TypeError for complex."""
+    """x > y, elementwise, as bool; false where either is nan. TypeError for complex.
+
+    >>> lax.gt(jnp.array([1, 3]), jnp.array([2, 2]))
+    Array([False,  True], dtype=bool)
+    """
     x, y = nary_operands("gt", x, y)
     return gt_p.bind1(x, y)
 
 
 def le(x: ArrayLike, y: ArrayLike) -> Array:
-    """x <= y, elementwise, as bool; false where either is nan. TypeError for complex."""
+    """x <= y, elementwise, as bool; false where either is nan. TypeError for complex.
+
+    >>> lax.le(jnp.array([1, 3]), jnp.array([2, 2]))
+    Array([ True, False], dtype=bool)
+    """
     x, y = nary_operands("le", x, y)
     return le_p.bind1(x, y)
 
 
 def lt(x: ArrayLike, y: ArrayLike) -> Array:
-    """x < y, elementwise, as bool; false where either is nan. TypeError for complex."""
+    """x < y, elementwise, as bool; false where either is nan. TypeError for complex.
+
+    >>> lax.lt(jnp.array([1, 3]), jnp.array([2, 2]))
+    Array([ True, False], dtype=bool)
+    """
     x, y = nary_operands("lt", x, y)
     return lt_p.bind1(x, y)
 
@@ -270,6 +294,9 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
       cases: arrays of one shape and dtype.
     Raises:
       TypeError: shapes or dtypes do not fit.   ValueError: no cases.
+
+    >>> lax.select_n(jnp.array([0, 1]), jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([1, 4], dtype=int32)
     """
     if not cases:
         fail(ValueError, "select_n() must have at least one case")
@@ -277,7 +304,11 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """on_true where pred, else on_false. pred is scalar or has the operands' shape."""
+    """on_true where pred, else on_false. pred is scalar or has the operands' shape.
+
+    >>> lax.select(jnp.array([True, False]), jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([1, 4], dtype=int32)
+    """
     on_false, on_true = nary_operands("select", on_false, on_true)
     return select_n_p.bind1(pred, on_false, on_true)
 
@@ -370,6 +401,9 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
     Raises:
       TypeError: shapes or dtypes differ, or x is complex.
+
+    >>> lax.clamp(0.0, jnp.array([-1.0, 0.5, 2.0]), 1.0)
+    Array([0. , 0.5, 1. ], dtype=float32)
     """
     min, x, max = nary_operands("clamp", min, x, max)
     return clamp_p.bind1(min, x, max)

@@ -136,6 +136,9 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     Floats become integers by truncation, saturating at the ends, nan becomes 0; any nonzero value
     (and nan) becomes True; complex to real keeps the real part. 64-bit types become 32-bit unless
     `pyjax_enable_x64` is on. The result is not weakly typed.
+
+    >>> lax.convert_element_type(jnp.array([1.7, -1.7]), jnp.int32)
+    Array([ 1, -1], dtype=int32)
     """
     if type(operand) is int and new_dtype is not None:
         operand = wide_integer(operand, canonical_dtype(new_dtype))
@@ -204,6 +207,9 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 
     Raises:
       ValueError: the last dimension does not make up one element.   TypeError: bool or complex.
+
+    >>> lax.bitcast_convert_type(jnp.float32(1), jnp.int32)
+    Array(1065353216, dtype=int32)
     """
     dtype = canonical_dtype(new_dtype)
     if aval_of(operand).dtype == dtype and isinstance(operand, Array):
@@ -243,6 +249,9 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
     Raises:
       TypeError: the operand is not floating.   ValueError: a bit count is out of range.
+
+    >>> lax.reduce_precision(jnp.float32(1.001), 8, 7)
+    Array(1., dtype=float32)
     """
     if exponent_bits < 1 or mantissa_bits < 0:
         fail(

@@ -67,7 +67,11 @@ iota_p = define_primitive(
 
 
 def iota(dtype: Any, size: int) -> Array:
-    """0, 1, ..., size - 1 as a vector of `dtype`."""
+    """0, 1, ..., size - 1 as a vector of `dtype`.
+
+    >>> lax.iota(jnp.int32, 4)
+    Array([0, 1, 2, 3], dtype=int32)
+    """
     return broadcasted_iota(dtype, (size,), 0)
 
 
@@ -78,6 +82,10 @@ def broadcasted_iota(
 
     Raises:
       TypeError: a negative size, or a bool dtype.   ValueError: `dimension` is out of range.
+
+    >>> lax.broadcasted_iota(jnp.int32, (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
     """
     return iota_p.bind1(
         dtype=np.dtype(canonical_dtype(dtype)),
@@ -100,6 +108,10 @@ def full(
         scalars). If it is one of random keys, a number fills all of their words.
     Raises:
       TypeError: fill_value is not a scalar, or a size is not a nonnegative integer.
+
+    >>> lax.full((2, 2), 7)
+    Array([[7, 7],
+           [7, 7]], dtype=int32, weak_type=True)
     """
     target = canonical_shape(shape, "full shape")
     if type(fill_value) is int and dtype is not None:
@@ -143,7 +155,11 @@ def _saturated(value: float, dtype: np.dtype) -> int:
 def full_like(
     x: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Any = None, sharding: Any = None
 ) -> Array:
-    """An array filled with a scalar, with x's shape and dtype unless given."""
+    """An array filled with a scalar, with x's shape and dtype unless given.
+
+    >>> lax.full_like(jnp.arange(3), 7)
+    Array([7, 7, 7], dtype=int32)
+    """
     aval = aval_of(x)
     target = aval.shape if shape is None else canonical_shape(shape)
     weak = dtype is None and aval.weak_type

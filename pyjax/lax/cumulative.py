@@ -291,25 +291,45 @@ cumlogsumexp_p: Primitive = _define_cumulative(
 
 
 def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running sum along `axis`, from the end if `reverse`. ValueError if axis is out of range."""
+    """Running sum along `axis`, from the end if `reverse`. ValueError if axis is out of range.
+
+    >>> lax.cumsum(jnp.array([1, 2, 3]), reverse=True)
+    Array([6, 5, 3], dtype=int32)
+    """
     return cumsum_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running product along `axis`, from the end if `reverse`."""
+    """Running product along `axis`, from the end if `reverse`.
+
+    >>> lax.cumprod(jnp.array([1, 2, 3, 4]))
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return cumprod_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running maximum along `axis`; nan from the first nan on."""
+    """Running maximum along `axis`; nan from the first nan on.
+
+    >>> lax.cummax(jnp.array([1, 3, 2]))
+    Array([1, 3, 3], dtype=int32)
+    """
     return cummax_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Running minimum along `axis`; nan from the first nan on."""
+    """Running minimum along `axis`; nan from the first nan on.
+
+    >>> lax.cummin(jnp.array([3, 1, 2]))
+    Array([3, 1, 1], dtype=int32)
+    """
     return cummin_p.bind1(operand, axis=int(axis), reverse=bool(reverse))
 
 
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """Logarithm of the running sum of exponentials along `axis`, without overflow."""
+    """Logarithm of the running sum of exponentials along `axis`, without overflow.
+
+    >>> lax.cumlogsumexp(jnp.zeros(3)).round(2)
+    Array([0.  , 0.69, 1.1 ], dtype=float32)
+    """
     return cumlogsumexp_p.bind1(operand, axis=int(axis), reverse=bool(reverse))

@@ -327,6 +327,9 @@ def dot(
 
     Raises:
       ValueError: ranks above 2 without dimension_numbers.   TypeError: sizes or dtypes differ.
+
+    >>> lax.dot(jnp.array([1.0, 2.0]), jnp.array([3.0, 4.0]))
+    Array(11., dtype=float32)
     """
     if dimension_numbers is None:
         left, right = aval_of(lhs), aval_of(rhs)
@@ -352,6 +355,9 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None
 
     Raises:
       ValueError: ranks differ, or are below 2.
+
+    >>> lax.batch_matmul(jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4))).shape
+    (5, 2, 4)
     """
     left, right = aval_of(lhs), aval_of(rhs)
     if left.ndim != right.ndim:

@@ -17,6 +17,9 @@ from pyjax.lax.common import canonical_dims
 class Precision(enum.Enum):
     """How exactly float32 products are formed on hardware with cheaper formats. CPUs always use
     full float32.
+
+    >>> lax.Precision.HIGHEST
+    Precision.HIGHEST
     """
 
     DEFAULT = 0

@@ -26,7 +26,11 @@ __all__ = [
 
 
 class RoundingMethod(enum.IntEnum):
-    """How `round` treats values half way between two integers."""
+    """How `round` treats values half way between two integers.
+
+    >>> lax.RoundingMethod.TO_NEAREST_EVEN.name
+    'TO_NEAREST_EVEN'
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
@@ -199,128 +203,227 @@ atan2_p: Primitive = define_nary(
 
 
 def exp(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """e**x, elementwise; inf above the dtype's range, subnormal results are kept."""
+    """e**x, elementwise; inf above the dtype's range, subnormal results are kept.
+
+    >>> lax.exp(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return exp_p.bind1(x, accuracy=accuracy)
 
 
 def exp2(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """2**x, elementwise."""
+    """2**x, elementwise.
+
+    >>> lax.exp2(3.0)
+    Array(8., dtype=float32, weak_type=True)
+    """
     return exp2_p.bind1(x, accuracy=accuracy)
 
 
 def expm1(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """e**x - 1, exact to rounding near 0."""
+    """e**x - 1, exact to rounding near 0.
+
+    >>> lax.expm1(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return expm1_p.bind1(x, accuracy=accuracy)
 
 
 def log1p(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """log(1 + x), exact to rounding near 0; -inf at -1, nan below."""
+    """log(1 + x), exact to rounding near 0; -inf at -1, nan below.
+
+    >>> lax.log1p(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return log1p_p.bind1(x, accuracy=accuracy)
 
 
 def tanh(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    >>> lax.tanh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return tanh_p.bind1(x, accuracy=accuracy)
 
 
 def logistic(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """1 / (1 + e**-x), the sigmoid."""
+    """1 / (1 + e**-x), the sigmoid.
+
+    >>> lax.logistic(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
     return logistic_p.bind1(x, accuracy=accuracy)
 
 
 def sin(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """Sine of x in radians; nan at infinities."""
+    """Sine of x in radians; nan at infinities.
+
+    >>> lax.sin(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return sin_p.bind1(x, accuracy=accuracy)
 
 
 def cos(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """Cosine of x in radians; nan at infinities."""
+    """Cosine of x in radians; nan at infinities.
+
+    >>> lax.cos(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return cos_p.bind1(x, accuracy=accuracy)
 
 
 def tan(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """Tangent of x in radians."""
+    """Tangent of x in radians.
+
+    >>> lax.tan(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return tan_p.bind1(x, accuracy=accuracy)
 
 
 def asin(x: ArrayLike) -> Array:
-    """Inverse sine in [-pi/2, pi/2]; real: nan outside [-1, 1]."""
+    """Inverse sine in [-pi/2, pi/2]; real: nan outside [-1, 1].
+
+    >>> lax.asin(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return asin_p.bind1(x)
 
 
 def acos(x: ArrayLike) -> Array:
-    """Inverse cosine in [0, pi]; real: nan outside [-1, 1]."""
+    """Inverse cosine in [0, pi]; real: nan outside [-1, 1].
+
+    >>> lax.acos(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return acos_p.bind1(x)
 
 
 def atan(x: ArrayLike) -> Array:
-    """Inverse tangent in [-pi/2, pi/2]."""
+    """Inverse tangent in [-pi/2, pi/2].
+
+    >>> lax.atan(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return atan_p.bind1(x)
 
 
 def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     """Angle of the point (y, x) in [-pi, pi]: the first operand is the ordinate. Real operands
     only.
+
+    >>> lax.atan2(0.0, 1.0)
+    Array(0., dtype=float32, weak_type=True)
     """
     x, y = nary_operands("atan2", x, y)
     return atan2_p.bind1(x, y)
 
 
 def sinh(x: ArrayLike) -> Array:
-    """Hyperbolic sine."""
+    """Hyperbolic sine.
+
+    >>> lax.sinh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return sinh_p.bind1(x)
 
 
 def cosh(x: ArrayLike) -> Array:
-    """Hyperbolic cosine."""
+    """Hyperbolic cosine.
+
+    >>> lax.cosh(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return cosh_p.bind1(x)
 
 
 def asinh(x: ArrayLike) -> Array:
-    """Inverse hyperbolic sine."""
+    """Inverse hyperbolic sine.
+
+    >>> lax.asinh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return asinh_p.bind1(x)
 
 
 def acosh(x: ArrayLike) -> Array:
-    """Inverse hyperbolic cosine; real: nan below 1."""
+    """Inverse hyperbolic cosine; real: nan below 1.
+
+    >>> lax.acosh(1.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return acosh_p.bind1(x)
 
 
 def atanh(x: ArrayLike) -> Array:
-    """Inverse hyperbolic tangent; real: nan outside [-1, 1]."""
+    """Inverse hyperbolic tangent; real: nan outside [-1, 1].
+
+    >>> lax.atanh(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return atanh_p.bind1(x)
 
 
 def sqrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """Square root; real: nan below 0; complex: the root with nonnegative real part."""
+    """Square root; real: nan below 0; complex: the root with nonnegative real part.
+
+    >>> lax.sqrt(4.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
     return sqrt_p.bind1(x, accuracy=accuracy)
 
 
 def rsqrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """1 / sqrt(x); inf at 0."""
+    """1 / sqrt(x); inf at 0.
+
+    >>> lax.rsqrt(4.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
     return rsqrt_p.bind1(x, accuracy=accuracy)
 
 
 def cbrt(x: ArrayLike, *, accuracy: Any = None) -> Array:
-    """Real cube root, negative for negative x."""
+    """Real cube root, negative for negative x.
+
+    >>> lax.cbrt(jnp.array([-8.0, 27.0])).round(3)
+    Array([-2.,  3.], dtype=float32)
+    """
     return cbrt_p.bind1(x, accuracy=accuracy)
 
 
 def ceil(x: ArrayLike) -> Array:
-    """The smallest integer not below x, in x's floating dtype."""
+    """The smallest integer not below x, in x's floating dtype.
+
+    >>> lax.ceil(jnp.array([-1.5, 1.5]))
+    Array([-1.,  2.], dtype=float32)
+    """
     return ceil_p.bind1(x)
 
 
 def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The nearest integer, in x's floating dtype; `rounding_method` decides halves."""
+    """The nearest integer, in x's floating dtype; `rounding_method` decides halves.
+
+    >>> lax.round(jnp.array([0.5, 1.5, -2.5]))
+    Array([ 1.,  2., -3.], dtype=float32)
+    """
     return round_p.bind1(x, rounding_method=RoundingMethod(rounding_method))
 
 
 def is_finite(x: ArrayLike) -> Array:
-    """False where x is infinite or nan. Floating dtypes only."""
+    """False where x is infinite or nan. Floating dtypes only.
+
+    >>> lax.is_finite(jnp.array([1.0, jnp.inf]))
+    Array([ True, False], dtype=bool)
+    """
     return is_finite_p.bind1(x)
 
 
 def erf(x: ArrayLike) -> Array:
-    """Error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+    """Error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to x.
+
+    >>> lax.erf(jnp.array([0.0, jnp.inf]))
+    Array([0., 1.], dtype=float32)
+    """
     return erf_p.bind1(x)

@@ -37,7 +37,11 @@ from xla_backend.hlo.opcode import Opcode
 
 
 class FftType(enum.IntEnum):
-    """Direction and kind of a transform."""
+    """Direction and kind of a transform.
+
+    >>> lax.FftType.RFFT.name
+    'RFFT'
+    """
 
     FFT = 0
     IFFT = 1
@@ -169,6 +173,9 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
     Raises:
       ValueError: sizes do not fit, or an unknown type.   TypeError: real where complex is
         needed, or the reverse.
+
+    >>> lax.fft(jnp.ones(4, complex), "fft", (4,)).real
+    Array([4., 0., 0., 0.], dtype=float32)
     """
     kind = _canonical_type(fft_type)
     lengths = canonical_shape(tuple(fft_lengths), "fft_lengths")

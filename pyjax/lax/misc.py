@@ -49,7 +49,11 @@ stage_p: Primitive = define(
 
 
 def stop_gradient(x: Any) -> Any:
-    """x itself, which differentiation treats as a constant. x may be a pytree."""
+    """x itself, which differentiation treats as a constant. x may be a pytree.
+
+    >>> pyjax.grad(lambda x: x * lax.stop_gradient(x))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
 
     def stop(leaf: Any) -> Any:
         if not is_inexact(dtype_of(leaf)):
@@ -102,6 +106,9 @@ optimization_barrier_p: Primitive = define(
 def optimization_barrier(operand: Any, /) -> Any:
     """The same pytree of arrays; the compiler moves nothing across, and computes all of it before
     any use.
+
+    >>> lax.optimization_barrier(jnp.arange(3))
+    Array([0, 1, 2], dtype=int32)
     """
     leaves, tree = tree_flatten(operand)
     return tree_unflatten(tree, optimization_barrier_p.bind(*leaves)) if leaves else operand
@@ -167,6 +174,9 @@ def dtype(x: Any) -> Any:
 
     Raises:
       ValueError: `x` is None.   TypeError: it is something else.
+
+    >>> lax.dtype(1.0)
+    dtype('float32')
     """
     if x is None:
         raise new_error(ValueError, "Invalid argument to dtype: None.")

@@ -116,6 +116,9 @@ def ragged_dot(
     [m, n].
 
     Rows beyond the sum of group_sizes give zeros.
+
+    >>> lax.ragged_dot(jnp.ones((4, 3)), jnp.ones((2, 3, 5)), jnp.array([1, 3])).shape
+    (4, 5)
     """
     left, right = aval_of(lhs), aval_of(rhs)
     if left.ndim != 2 or right.ndim != 3 or left.shape[1] != right.shape[1]:

@@ -185,6 +185,10 @@ rng_uniform_p: Primitive = define(
 
 
 def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
-    """Uniform numbers in [a, b) from a hidden state: not reproducible. Prefer pyjax.random."""
+    """Uniform numbers in [a, b) from a hidden state: not reproducible. Prefer pyjax.random.
+
+    >>> lax.rng_uniform(0.0, 1.0, (3,)).shape
+    (3,)
+    """
     a, b = nary_operands("rng_uniform", a, b)
     return rng_uniform_p.bind1(a, b, shape=tuple(shape))

@@ -257,6 +257,9 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = N
     Raises:
       ValueError: an axis is out of range (negative axes too) or repeated.   TypeError: bool
         operand.
+
+    >>> lax.reduce_sum(jnp.ones((2, 3)), (1,))
+    Array([3., 3.], dtype=float32)
     """
     if not options.allow_f16_reductions.value:
         aval = aval_of(operand)
@@ -272,7 +275,11 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = N
 
 
 def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """Product over `axes`; 1 for no elements."""
+    """Product over `axes`; 1 for no elements.
+
+    >>> lax.reduce_prod(jnp.array([2, 3]), (0,))
+    Array(6, dtype=int32)
+    """
     return reduce_prod_p.bind1(operand, axes=_axes("reduce_prod", axes))
 
 
@@ -281,6 +288,9 @@ def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
     elements.
 
     The gradient is shared evenly among equal largest elements.
+
+    >>> lax.reduce_max(jnp.array([1, 5, 3]), (0,))
+    Array(5, dtype=int32)
     """
     return reduce_max_p.bind1(operand, axes=_axes("reduce_max", axes))
 
@@ -288,22 +298,37 @@ def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
 def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Smallest element over `axes`; nan if one is nan; the highest value of the dtype for no
     elements.
+
+    >>> lax.reduce_min(jnp.array([1, 5, 3]), (0,))
+    Array(1, dtype=int32)
     """
     return reduce_min_p.bind1(operand, axes=_axes("reduce_min", axes))
 
 
 def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """Bitwise (bool: logical) and over `axes`."""
+    """Bitwise (bool: logical) and over `axes`.
+
+    >>> lax.reduce_and(jnp.array([True, False]), (0,))
+    Array(False, dtype=bool)
+    """
     return reduce_and_p.bind1(operand, axes=_axes("reduce_and", axes))
 
 
 def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """Bitwise (bool: logical) or over `axes`."""
+    """Bitwise (bool: logical) or over `axes`.
+
+    >>> lax.reduce_or(jnp.array([True, False]), (0,))
+    Array(True, dtype=bool)
+    """
     return reduce_or_p.bind1(operand, axes=_axes("reduce_or", axes))
 
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
-    """Bitwise (bool: logical) exclusive or over `axes`."""
+    """Bitwise (bool: logical) exclusive or over `axes`.
+
+    >>> lax.reduce_xor(jnp.array([6, 3]), (0,))
+    Array(5, dtype=int32)
+    """
     return reduce_xor_p.bind1(operand, axes=_axes("reduce_xor", axes))
 
 
@@ -397,6 +422,9 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
 
     Raises:
       ValueError: axis out of range, or of size 0.   TypeError: index_dtype is not an integer dtype.
+
+    >>> lax.argmax(jnp.array([1.0, 5.0, 3.0]), 0, jnp.int32)
+    Array(1, dtype=int32)
     """
     return argmax_p.bind1(
         operand, axes=(operator.index(axis),), index_dtype=np.dtype(canonical_dtype(index_dtype))
@@ -404,7 +432,11 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
-    """Index of the first smallest element along `axis` (of the first nan, if there is one)."""
+    """Index of the first smallest element along `axis` (of the first nan, if there is one).
+
+    >>> lax.argmin(jnp.array([1.0, 5.0, 3.0]), 0, jnp.int32)
+    Array(0, dtype=int32)
+    """
     return argmin_p.bind1(
         operand, axes=(operator.index(axis),), index_dtype=np.dtype(canonical_dtype(index_dtype))
     )

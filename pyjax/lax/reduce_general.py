@@ -197,6 +197,9 @@ def reduce(
     Raises:
       TypeError: structures, dtypes or shapes differ.   ValueError: dimensions are out of range
         or repeated.
+
+    >>> lax.reduce(jnp.arange(4), 0, lax.add, (0,))
+    Array(6, dtype=int32)
     """
     flat, tree = tree_flatten(operands)
     inits, init_tree = tree_flatten(init_values)

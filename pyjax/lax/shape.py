@@ -140,6 +140,10 @@ def broadcast_in_dim(
 
     Raises:
       TypeError: sizes or dimension numbers do not fit (both shapes are printed).
+
+    >>> lax.broadcast_in_dim(jnp.arange(2), (2, 3), (0,))
+    Array([[0, 0, 0],
+           [1, 1, 1]], dtype=int32)
     """
     dims = canonical_dims("broadcast_in_dim", broadcast_dimensions)
     target = canonical_shape(shape, "broadcast_in_dim shape")
@@ -254,6 +258,10 @@ def reshape(
 
     Raises:
       TypeError: the number of elements differs, or a size is negative (jnp.reshape accepts -1).
+
+    >>> lax.reshape(jnp.arange(6), (2, 3))
+    Array([[0, 1, 2],
+           [3, 4, 5]], dtype=int32)
     """
     if isinstance(new_sizes, tuple) and all(type(d) is int for d in new_sizes):
         sizes = new_sizes
@@ -318,6 +326,9 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
 
     Raises:
       TypeError: `permutation` is not a permutation of the operand's dimensions.
+
+    >>> lax.transpose(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
     """
     perm = canonical_dims("transpose", permutation)
     if perm == tuple(range(len(shape_of(operand)))) and isinstance(operand, Array):
@@ -360,7 +371,11 @@ rev_p: Primitive = define(
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Reverse the order of elements along each of `dimensions`."""
+    """Reverse the order of elements along each of `dimensions`.
+
+    >>> lax.rev(jnp.arange(3), (0,))
+    Array([2, 1, 0], dtype=int32)
+    """
     return rev_p.bind1(operand, dimensions=canonical_dims("rev", dimensions))
 
 
@@ -400,6 +415,9 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
     Raises:
       ValueError: a dimension is repeated, out of range or not of size 1.
+
+    >>> lax.squeeze(jnp.ones((1, 3)), (0,)).shape
+    (3,)
     """
     ndim = len(shape_of(array))
     dims = tuple(
@@ -413,7 +431,11 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Insert dimensions of size 1 at these positions of the result."""
+    """Insert dimensions of size 1 at these positions of the result.
+
+    >>> lax.expand_dims(jnp.arange(3), (0,)).shape
+    (1, 3)
+    """
     given = canonical_dims("expand_dims", dimensions)
     shape = shape_of(array)
     ndim = len(shape) + len(set(given))

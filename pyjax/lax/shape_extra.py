@@ -80,6 +80,9 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> Sequence[A
 
     Raises:
       ValueError: the sizes do not add up to the axis, or the axis is out of range.
+
+    >>> [part.tolist() for part in lax.split(jnp.arange(5), (2, 3))]
+    [[0, 1], [2, 3, 4]]
     """
     axis = canonical_axis("split", axis, len(shape_of(operand)))
     return split_p.bind(operand, sizes=canonical_dims("split", tuple(sizes)), axis=axis)
@@ -125,7 +128,11 @@ tile_p: Primitive = define(
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
-    """Repeat the whole array reps[i] times along dimension i."""
+    """Repeat the whole array reps[i] times along dimension i.
+
+    >>> lax.tile(jnp.arange(2), (3,))
+    Array([0, 1, 0, 1, 0, 1], dtype=int32)
+    """
     counts = canonical_shape(tuple(reps), "tile reps")
     return tile_p.bind1(operand, reps=counts)
 
@@ -246,6 +253,9 @@ def unstack(x: ArrayLike, axis: int = 0) -> Sequence[Array]:
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Merge dimensions start_dimension .. stop_dimension - 1 into one; negative numbers count from
     the end.
+
+    >>> lax.collapse(jnp.ones((2, 3, 4)), 0, 2).shape
+    (6, 4)
     """
     shape = shape_of(operand)
     start, stop, _ = slice(start_dimension, stop_dimension).indices(len(shape))
@@ -261,7 +271,13 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 
 def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
-    """Add leading dimensions of the given sizes."""
+    """Add leading dimensions of the given sizes.
+
+    >>> lax.broadcast(jnp.arange(2), (3,))
+    Array([[0, 1],
+           [0, 1],
+           [0, 1]], dtype=int32)
+    """
     sizes = canonical_shape(sizes, "broadcast sizes")
     shape = shape_of(operand)
     if not sizes and isinstance(operand, Array):
@@ -277,7 +293,11 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Add leading dimensions of size 1 until the rank is `rank`."""
+    """Add leading dimensions of size 1 until the rank is `rank`.
+
+    >>> lax.broadcast_to_rank(jnp.arange(3), 2).shape
+    (1, 3)
+    """
     ndim = len(shape_of(x))
     if ndim > rank:
         fail(ValueError, f"broadcast_to_rank: array of rank {ndim} cannot have rank {rank}.")
@@ -289,6 +309,9 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 
     Raises:
       ValueError: the shapes do not broadcast.
+
+    >>> lax.broadcast_shapes((2, 1), (3,))
+    (2, 3)
     """
     tuples = [canonical_shape(s) for s in shapes]
     try:

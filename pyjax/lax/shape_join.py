@@ -114,6 +114,9 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
 
     Raises:
       ValueError: no operands.   TypeError: ranks, dtypes or the other dimensions differ.
+
+    >>> lax.concatenate([jnp.arange(2), jnp.arange(3)], 0)
+    Array([0, 1, 0, 1, 2], dtype=int32)
     """
     if len(operands) == 0:
         fail(ValueError, "concatenate requires a non-empty sequences of arrays")
@@ -253,6 +256,9 @@ def pad(
     Raises:
       ValueError: wrong number of triples, negative interior, or a negative resulting size.
       TypeError: dtypes differ, or the padding value is not a scalar.
+
+    >>> lax.pad(jnp.array([1, 2]), 0, [(1, 2, 1)])
+    Array([0, 1, 0, 2, 0, 0], dtype=int32)
     """
     operand, padding_value = nary_operands("pad", operand, padding_value)
     config = tuple(

@@ -189,6 +189,9 @@ def sort(
       by real part, then imaginary part.
     Raises:
       TypeError: shapes differ.   ValueError: dimension or num_keys is out of range, or no operand.
+
+    >>> lax.sort(jnp.array([3, 1, 2]))
+    Array([1, 2, 3], dtype=int32)
     """
     many = isinstance(operand, Sequence)
     operands = tuple(operand) if isinstance(operand, Sequence) else (operand,)
@@ -204,7 +207,11 @@ def sort(
 def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
-    """Sort `keys` along a dimension and permute `values` alike."""
+    """Sort `keys` along a dimension and permute `values` alike.
+
+    >>> lax.sort_key_val(jnp.array([3, 1, 2]), jnp.array([30, 10, 20]))[1]
+    Array([10, 20, 30], dtype=int32)
+    """
     first, second = sort((keys, values), dimension, is_stable, num_keys=1)
     return first, second
 
@@ -277,6 +284,10 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
 
     Raises:
       ValueError: k is negative or exceeds the axis.   TypeError: complex operand.
+
+    >>> values, positions = lax.top_k(jnp.array([1, 5, 3]), 2)
+    >>> values, positions
+    (Array([5, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
     ndim = len(shape_of(operand))
     if ndim == 0:
@@ -369,6 +380,9 @@ def approx_max_k(
 ) -> tuple[Array, Array]:
     """The k largest along a dimension, and their indices. Exact here: `recall_target` is always
     met.
+
+    >>> lax.approx_max_k(jnp.array([1.0, 5.0, 3.0]), 2)[0]
+    Array([5., 3.], dtype=float32)
     """
     return _approx(
         operand,
@@ -391,6 +405,9 @@ def approx_min_k(
 ) -> tuple[Array, Array]:
     """The k smallest along a dimension, and their indices. Exact here: `recall_target` is always
     met.
+
+    >>> lax.approx_min_k(jnp.array([1.0, 5.0, 3.0]), 2)[0]
+    Array([1., 3.], dtype=float32)
     """
     return _approx(
         operand,

@@ -224,14 +224,22 @@ def _swapped(norm: Any) -> str:
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum."""
+    """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum.
+
+    >>> hfft(jnp.ones(3)).shape
+    (4,)
+    """
     a = util.ensure_arraylike("jax.numpy.fft.hfft", a)
     _check_one_axis("hfft", axis)
     return irfft(conj(a), n, axis, _swapped(norm))
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """Inverse of `hfft`."""
+    """Inverse of `hfft`.
+
+    >>> ihfft(jnp.ones(4)).real
+    Array([1., 0., 0.], dtype=float32)
+    """
     a = util.ensure_arraylike("jax.numpy.fft.ihfft", a)
     _check_one_axis("ihfft", axis)
     return conj(rfft(a, n, axis, _swapped(norm)))
@@ -255,12 +263,20 @@ def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: Any, real: bool)
 
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """Frequencies of the bins of `fft`, in cycles per unit of the sample spacing `d`."""
+    """Frequencies of the bins of `fft`, in cycles per unit of the sample spacing `d`.
+
+    >>> fftfreq(4)
+    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
+    """
     return _frequencies("fftfreq", n, d, dtype, device, False)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """Frequencies of the bins of `rfft`."""
+    """Frequencies of the bins of `rfft`.
+
+    >>> rfftfreq(4)
+    Array([0.  , 0.25, 0.5 ], dtype=float32)
+    """
     return _frequencies("rfftfreq", n, d, dtype, device, True)
 
 
@@ -272,10 +288,18 @@ def _shift(name: str, x: Any, axes: Any, sign: int) -> Any:
 
 
 def fftshift(x: ArrayLike, axes: Any = None) -> Array:
-    """Frequency zero moved to the middle."""
+    """Frequency zero moved to the middle.
+
+    >>> fftshift(jnp.arange(4))
+    Array([2, 3, 0, 1], dtype=int32)
+    """
     return _shift("fftshift", x, axes, 1)
 
 
 def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
-    """Inverse of `fftshift`."""
+    """Inverse of `fftshift`.
+
+    >>> ifftshift(fftshift(jnp.arange(4)))
+    Array([0, 1, 2, 3], dtype=int32)
+    """
     return _shift("ifftshift", x, axes, -1)

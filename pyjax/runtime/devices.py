@@ -329,7 +329,11 @@ def local_devices(
     backend: str | AbstractClient | None = None,
     host_id: int | None = None,
 ) -> list[Device]:
-    """Devices attached to one process (this one if None)."""
+    """Devices attached to one process (this one if None).
+
+    >>> len(pyjax.local_devices()) >= 1
+    True
+    """
     client = get_backend(backend)
     index = host_id if host_id is not None else process_index
     index = client.process_index() if index is None else index
@@ -341,30 +345,54 @@ def local_devices(
 
 
 def device_count(backend: str | AbstractClient | None = None) -> int:
-    """Number of devices over all processes."""
+    """Number of devices over all processes.
+
+    >>> pyjax.device_count() >= 1
+    True
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | AbstractClient | None = None) -> int:
-    """Number of devices of this process."""
+    """Number of devices of this process.
+
+    >>> pyjax.local_device_count() >= 1
+    True
+    """
     return len(local_devices(backend=backend))
 
 
 def process_index(backend: str | AbstractClient | None = None) -> int:
-    """Number of this process, from 0."""
+    """Number of this process, from 0.
+
+    >>> pyjax.process_index()
+    0
+    """
     return get_backend(backend).process_index()
 
 
 def process_count(backend: str | AbstractClient | None = None) -> int:
-    """Number of processes that run this program together."""
+    """Number of processes that run this program together.
+
+    >>> pyjax.process_count()
+    1
+    """
     return len(process_indices(backend))
 
 
 def process_indices(backend: str | AbstractClient | None = None) -> list[int]:
-    """Numbers of all processes."""
+    """Numbers of all processes.
+
+    >>> pyjax.process_indices()
+    [0]
+    """
     return sorted({device.process_index for device in devices(backend)})
 
 
 def default_backend() -> str:
-    """Name of the default platform."""
+    """Name of the default platform.
+
+    >>> pyjax.default_backend() in ("cpu", "gpu", "cuda", "emulator", "gpu_emulator")
+    True
+    """
     return get_backend().platform

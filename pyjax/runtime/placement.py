@@ -135,7 +135,11 @@ def result_on(x: Any, target: Any) -> Any:
 
 def device_get(x: Any) -> Any:
     """The same pytree with NumPy arrays (read-only views, no copies) instead of arrays. Random
-    keys, which NumPy has no type for, stay as they are."""
+    keys, which NumPy has no type for, stay as they are.
+
+    >>> pyjax.device_get(jnp.arange(3))
+    array([0, 1, 2], dtype=int32)
+    """
 
     def get(leaf: Any) -> Any:
         if type(leaf) is DeviceArray and is_extended(leaf.aval.dtype):
@@ -148,7 +152,11 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait for all arrays of a pytree; returns it."""
+    """Wait for all arrays of a pytree; returns it.
+
+    >>> pyjax.block_until_ready({"x": jnp.arange(2)})
+    {'x': Array([0, 1], dtype=int32)}
+    """
     for leaf in tree_leaves(x):
         if type(leaf) is DeviceArray:
             leaf.block_until_ready()
@@ -180,7 +188,11 @@ def effects_barrier() -> None:
 
 
 def copy_to_host_async(x: Any) -> Any:
-    """Start copying all arrays of a pytree to the host; returns it."""
+    """Start copying all arrays of a pytree to the host; returns it.
+
+    >>> pyjax.copy_to_host_async(jnp.arange(2))
+    Array([0, 1], dtype=int32)
+    """
     for leaf in tree_leaves(x):
         if type(leaf) is DeviceArray:
             leaf.copy_to_host_async()
@@ -188,5 +200,9 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 def typeof(x: Any) -> Any:
-    """The abstract value (shape, dtype, weak type) of an array, tracer or number."""
+    """The abstract value (shape, dtype, weak type) of an array, tracer or number.
+
+    >>> pyjax.typeof(jnp.ones((2, 3)))
+    ShapedArray(float32[2,3])
+    """
     return abstractify(x)

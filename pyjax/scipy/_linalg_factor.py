@@ -42,6 +42,10 @@ def cholesky(
     """The triangular factor of a Hermitian positive definite matrix: a = uᴴ u, or l lᴴ if `lower`.
 
     Special cases: nan if `a` is not positive definite.
+
+    >>> cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 1.],
+           [0., 2.]], dtype=float32)
     """
     (a,) = promote_args_inexact("cholesky", a)
     _square("cholesky", a)
@@ -52,7 +56,11 @@ def cholesky(
 def cho_factor(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, bool]:
-    """(cholesky(a), lower), for cho_solve."""
+    """(cholesky(a), lower), for cho_solve.
+
+    >>> cho_factor(jnp.array([[4.0]]))
+    (Array([[2.]], dtype=float32), False)
+    """
     return cholesky(a, lower=lower), lower
 
 
@@ -62,7 +70,11 @@ def cho_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """The x with a x = b, from cho_factor(a)."""
+    """The x with a x = b, from cho_factor(a).
+
+    >>> cho_solve((jnp.array([[2.0]]), False), jnp.array([8.0]))
+    Array([2.], dtype=float32)
+    """
     c, lower = c_and_lower
     c, b = promote_args_inexact_ranks("cho_solve", c, b)
     _square("cho_solve", c)
@@ -112,6 +124,9 @@ def solve_triangular(
       unit_diagonal: take the diagonal as ones.
     Raises:
       ValueError: unknown `trans`, or shapes that do not fit.
+
+    >>> solve_triangular(jnp.array([[2.0, 0.0], [1.0, 1.0]]), jnp.array([2.0, 3.0]), lower=True)
+    Array([1., 2.], dtype=float32)
     """
     if trans not in _TRANSPOSED:
         raise ValueError(f"Invalid 'trans' value {trans}; use 0, 1 or 2 (or 'N', 'T', 'C').")
@@ -152,6 +167,9 @@ def solve(
         triangle that `lower` names).
     Raises:
       ValueError: unknown `assume_a`.
+
+    >>> solve(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))
+    Array([1., 1.], dtype=float32)
     """
     kinds = ["gen", "sym", "her", "pos"]
     if assume_a not in kinds:
@@ -181,7 +199,11 @@ def solve(
 def lu_factor(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, Array]:
-    """The packed LU factors of `a` and the pivots, for lu_solve."""
+    """The packed LU factors of `a` and the pivots, for lu_solve.
+
+    >>> lu_factor(jnp.array([[2.0, 0.0], [0.0, 4.0]]))[1]
+    Array([0, 1], dtype=int32)
+    """
     (a,) = promote_args_inexact("lu_factor", a)
     packed, pivots, _ = lax.linalg.lu(a)
     return packed, pivots
@@ -194,7 +216,11 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Array:
-    """The x with a x = b (trans=1: aᵀ x = b, 2: aᴴ x = b), from lu_factor(a)."""
+    """The x with a x = b (trans=1: aᵀ x = b, 2: aᴴ x = b), from lu_factor(a).
+
+    >>> lu_solve(lu_factor(jnp.array([[2.0, 0.0], [0.0, 4.0]])), jnp.array([2.0, 4.0]))
+    Array([1., 1.], dtype=float32)
+    """
     if trans not in (0, 1, 2):
         raise ValueError(f"'trans' value must be 0, 1, or 2, got {trans}")
     packed, pivots = lu_and_piv
@@ -222,7 +248,11 @@ def lu_solve(
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """(p, l, u) with a = p l u, or (p l, u) if `permute_l`; [..., m, n]."""
+    """(p, l, u) with a = p l u, or (p l, u) if `permute_l`; [..., m, n].
+
+    >>> [part.shape for part in lu(jnp.eye(3))]
+    [(3, 3), (3, 3), (3, 3)]
+    """
     (a,) = promote_args_inexact("lu", a)
     packed, _, order = lax.linalg.lu(a)
     m, n = a.shape[-2:]
@@ -240,12 +270,21 @@ def lu(
 
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The determinant of square matrices."""
+    """The determinant of square matrices.
+
+    >>> det(jnp.array([[2.0, 0.0], [0.0, 3.0]]))
+    Array(6., dtype=float32)
+    """
     return jnp.linalg.det(a)
 
 
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """The inverse of square matrices."""
+    """The inverse of square matrices.
+
+    >>> inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
+    """
     return jnp.linalg.inv(a)
 
 
@@ -265,6 +304,9 @@ def qr(
       pivoting: also return the column order p, with a[:, p] = q r.
     Raises:
       ValueError: unknown mode.
+
+    >>> [part.shape for part in qr(jnp.ones((3, 2)), mode="economic")]
+    [(3, 2), (2, 2)]
     """
     if mode not in ("full", "r", "economic"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'; use full, economic or r.")
@@ -281,7 +323,11 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """The singular value decomposition (u, s, vᴴ), or s alone; the driver is ignored."""
+    """The singular value decomposition (u, s, vᴴ), or s alone; the driver is ignored.
+
+    >>> svd(jnp.diag(jnp.array([1.0, 3.0])), compute_uv=False)
+    Array([3., 1.], dtype=float32)
+    """
     (a,) = promote_args_inexact("svd", a)
     result = jnp.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
     return tuple(result) if compute_uv else result
@@ -303,6 +349,9 @@ def eigh(
 
     Raises:
       NotImplementedError: a generalised problem (`b`), `eigvals`, or another `type`.
+
+    >>> eigh(jnp.array([[2.0, 0.0], [0.0, 3.0]]), eigvals_only=True)
+    Array([2., 3.], dtype=float32)
     """
     if b is not None or eigvals is not None or type != 1:
         raise NotImplementedError(
@@ -315,7 +364,11 @@ def eigh(
 
 
 def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
-    """(t, z) with a = z t zᴴ and t (quasi-)triangular; output "real" or "complex"."""
+    """(t, z) with a = z t zᴴ and t (quasi-)triangular; output "real" or "complex".
+
+    >>> schur(jnp.array([[2.0, 1.0], [0.0, 3.0]]))[0].shape
+    (2, 2)
+    """
     if output not in ("real", "complex"):
         raise ValueError(f"Expected output to be 'real' or 'complex', got output={output!r}.")
     (a,) = promote_args_inexact("schur", a)

@@ -83,6 +83,10 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
       max_squarings: a matrix whose norm needs more gives nan.
     Raises:
       ValueError: A is not square.
+
+    >>> expm(jnp.array([[0.0, 1.0], [0.0, 0.0]]))
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
     """
     (a,) = promote_args_inexact("expm", A)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -169,6 +173,10 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
 
     Raises:
       NotImplementedError: blocksize > 1.
+
+    >>> sqrtm(jnp.array([[4.0, 0.0], [0.0, 9.0]])).real.round(3)
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
     """
     if blocksize > 1:
         raise NotImplementedError("sqrtm has no blocked version; use blocksize=1.")
@@ -244,6 +252,10 @@ def polar(
       method: "qdwh" (iterative) or "svd".
     Raises:
       ValueError: unknown side or method.
+
+    >>> polar(jnp.array([[-2.0, 0.0], [0.0, 3.0]]))[1].round(3)
+    Array([[2., 0.],
+           [0., 3.]], dtype=float32)
     """
     if side not in ("right", "left"):
         raise ValueError(f"side={side!r} must be 'right' or 'left'")

@@ -46,6 +46,11 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """[..., m, n] with constant diagonals: first column c [..., m], first row r [..., n].
 
     r is conj(c) by default; its first element is not used.
+
+    >>> toeplitz(jnp.array([1, 2, 3]))
+    Array([[1, 2, 3],
+           [2, 1, 2],
+           [3, 2, 1]], dtype=int32)
     """
     column = jnp.atleast_1d(jnp.asarray(c))
     row = jnp.conj(column) if r is None else jnp.atleast_1d(jnp.asarray(r))
@@ -61,7 +66,13 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """Constant anti-diagonals: first column c, last row r (zeros by default; r[0] is not used)."""
+    """Constant anti-diagonals: first column c, last row r (zeros by default; r[0] is not used).
+
+    >>> hankel(jnp.array([1, 2, 3]))
+    Array([[1, 2, 3],
+           [2, 3, 0],
+           [3, 0, 0]], dtype=int32)
+    """
     column = jnp.ravel(jnp.asarray(c))
     row = jnp.zeros_like(column) if r is None else jnp.ravel(jnp.asarray(r))
     dtype = jnp.result_type(column, row)
@@ -70,14 +81,25 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def circulant(c: ArrayLike) -> Array:
-    """[..., n, n] whose columns are the rotations of c [..., n]."""
+    """[..., n, n] whose columns are the rotations of c [..., n].
+
+    >>> circulant(jnp.array([1, 2, 3]))
+    Array([[1, 3, 2],
+           [2, 1, 3],
+           [3, 2, 1]], dtype=int32)
+    """
     values = jnp.atleast_1d(jnp.asarray(c))
     n = values.shape[-1]
     return values[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
 
 def companion(a: ArrayLike) -> Array:
-    """The companion matrix of the polynomial with coefficients a (highest first, at least two)."""
+    """The companion matrix of the polynomial with coefficients a (highest first, at least two).
+
+    >>> companion(jnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
+    """
     a = jnp.asarray(a)
     if a.ndim < 1 or a.shape[-1] < 2:
         raise ValueError(f"companion: needs at least two coefficients, got shape {a.shape}")
@@ -88,7 +110,12 @@ def companion(a: ArrayLike) -> Array:
 
 
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
-    """The matrix of the discrete Fourier transform; scale None, "sqrtn" or "n" (divide by it)."""
+    """The matrix of the discrete Fourier transform; scale None, "sqrtn" or "n" (divide by it).
+
+    >>> dft(2).real.round(3)
+    Array([[ 1.,  1.],
+           [ 1., -1.]], dtype=float32)
+    """
     factors = {None: 1.0, "sqrtn": math.sqrt(n) if n else 1.0, "n": float(n)}
     if scale not in factors:
         raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}")
@@ -99,7 +126,12 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
 
 
 def hadamard(n: int, dtype: Any = int) -> Array:
-    """The Hadamard matrix of order n, a power of two."""
+    """The Hadamard matrix of order n, a power of two.
+
+    >>> hadamard(2)
+    Array([[ 1,  1],
+           [ 1, -1]], dtype=int32)
+    """
     if n < 1 or n & (n - 1):
         raise ValueError(f"n must be a positive integer and a power of 2; got {n}")
     kind = dtypes.canonicalize_dtype(dtype)
@@ -112,7 +144,11 @@ def hadamard(n: int, dtype: Any = int) -> Array:
 
 
 def helmert(n: int, full: bool = False) -> Array:
-    """The Helmert matrix of order n, without its first row unless `full`."""
+    """The Helmert matrix of order n, without its first row unless `full`.
+
+    >>> helmert(2).round(3).shape
+    (1, 2)
+    """
     rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
     rows[0] = 1
     squares = np.arange(n) * np.arange(1, n + 1)
@@ -122,18 +158,33 @@ def helmert(n: int, full: bool = False) -> Array:
 
 
 def hilbert(n: int) -> Array:
-    """The Hilbert matrix 1 / (i + j + 1) of order n."""
+    """The Hilbert matrix 1 / (i + j + 1) of order n.
+
+    >>> hilbert(2)[0]
+    Array([1. , 0.5], dtype=float32)
+    """
     return jnp.asarray(1 / (np.arange(n)[:, None] + np.arange(n) + 1))
 
 
 def fiedler(a: ArrayLike) -> Array:
-    """The symmetric matrix |aᵢ - aⱼ|."""
+    """The symmetric matrix |aᵢ - aⱼ|.
+
+    >>> fiedler(jnp.array([1, 4, 6]))
+    Array([[0, 3, 5],
+           [3, 0, 2],
+           [5, 2, 0]], dtype=int32)
+    """
     a = jnp.atleast_1d(jnp.asarray(a))
     return jnp.abs(a[..., :, None] - a[..., None, :])
 
 
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
-    """First row f [..., n], subdiagonal s [..., n-1]: a population by age."""
+    """First row f [..., n], subdiagonal s [..., n-1]: a population by age.
+
+    >>> leslie(jnp.array([0.5, 2.0]), jnp.array([0.25]))
+    Array([[0.5 , 2.  ],
+           [0.25, 0.  ]], dtype=float32)
+    """
     f, s = jnp.atleast_1d(jnp.asarray(f)), jnp.atleast_1d(jnp.asarray(s))
     if f.shape[-1] != s.shape[-1] + 1 or f.shape[-1] < 2:
         raise ValueError(f"leslie: f has {f.shape[-1]} elements and s {s.shape[-1]}; need n, n-1")
@@ -236,6 +287,10 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
       a: [m] (stacks [..., m] give stacks).  mode: "full", "same" or "valid".
     Raises:
       ValueError: unknown mode, n < 1 or no coefficients.
+
+    >>> convolution_matrix(jnp.array([1, 2]), 3, mode="valid")
+    Array([[2, 1, 0],
+           [0, 2, 1]], dtype=int32)
     """
     a = jnp.asarray(a)
     if n <= 0:

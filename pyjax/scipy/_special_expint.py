@@ -63,7 +63,11 @@ _exp1.defjvps(lambda g, ans, x: -g * jnp.where(x < 0, np.nan, lax.exp(-x) / x))
 
 
 def exp1(x: ArrayLike) -> Array:
-    """E₁(x) = ∫ₓ^∞ exp(-t)/t dt for x > 0; inf at 0, nan below."""
+    """E₁(x) = ∫ₓ^∞ exp(-t)/t dt for x > 0; inf at 0, nan below.
+
+    >>> exp1(jnp.array([1.0])).round(3)
+    Array([0.219], dtype=float32)
+    """
     return _exp1(*promote_args_inexact("exp1", x))
 
 
@@ -84,7 +88,11 @@ _expi.defjvps(lambda g, ans, x: g * lax.exp(x) / x)
 
 
 def expi(x: ArrayLike) -> Array:
-    """Ei(x), the principal value of ∫ exp(t)/t dt up to x; -inf at 0."""
+    """Ei(x), the principal value of ∫ exp(t)/t dt up to x; -inf at 0.
+
+    >>> expi(jnp.array([1.0])).round(3)
+    Array([1.895], dtype=float32)
+    """
     return _expi(*promote_args_inexact("expi", x))
 
 

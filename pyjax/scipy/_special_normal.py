@@ -19,22 +19,38 @@ _HALF_LOG_2PI = float(np.log(2 * np.pi) / 2)
 
 
 def erf(x: ArrayLike) -> Array:
-    """The error function 2/√π ∫₀ˣ exp(-t²) dt."""
+    """The error function 2/√π ∫₀ˣ exp(-t²) dt.
+
+    >>> erf(jnp.array([0.0, jnp.inf]))
+    Array([0., 1.], dtype=float32)
+    """
     return lax.erf(*promote_args_inexact("erf", x))
 
 
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), accurate for large x."""
+    """1 - erf(x), accurate for large x.
+
+    >>> erfc(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return lax.erfc(*promote_args_inexact("erfc", x))
 
 
 def erfinv(x: ArrayLike) -> Array:
-    """The inverse of erf; ±inf at ±1, nan beyond."""
+    """The inverse of erf; ±inf at ±1, nan beyond.
+
+    >>> erfinv(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return lax.erf_inv(*promote_args_inexact("erfinv", x))
 
 
 def expit(x: ArrayLike) -> Array:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    >>> expit(0.0)
+    Array(0.5, dtype=float32, weak_type=True)
+    """
     return lax.logistic(*promote_args_inexact("expit", x))
 
 
@@ -48,17 +64,29 @@ _logit.defjvps(lambda g, ans, x: g / (x * (1 - x)))
 
 
 def logit(x: ArrayLike) -> Array:
-    """log(x / (1 - x)), the inverse of expit; -inf at 0, inf at 1, nan outside [0, 1]."""
+    """log(x / (1 - x)), the inverse of expit; -inf at 0, inf at 1, nan outside [0, 1].
+
+    >>> logit(0.5)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return _logit(*promote_args_inexact("logit", x))
 
 
 def softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
-    """exp(x) / sum(exp(x)) over `axis` (default: all)."""
+    """exp(x) / sum(exp(x)) over `axis` (default: all).
+
+    >>> softmax(jnp.zeros(4))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
     return nn.softmax(x, axis=axis)
 
 
 def log_softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
-    """log(softmax(x)) over `axis` (default: all)."""
+    """log(softmax(x)) over `axis` (default: all).
+
+    >>> log_softmax(jnp.zeros(2)).round(3)
+    Array([-0.693, -0.693], dtype=float32)
+    """
     return nn.log_softmax(x, axis=axis)
 
 
@@ -94,6 +122,9 @@ def ndtr(x: ArrayLike) -> Array:
 
     Raises:
       TypeError: x is neither float32 nor float64.
+
+    >>> ndtr(jnp.array([0.0, jnp.inf]))
+    Array([0.5, 1. ], dtype=float32)
     """
     return _ndtr(_floating("ndtr", x))
 
@@ -121,6 +152,9 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     Raises:
       TypeError: another dtype, or a series_order that is no int.
       ValueError: series_order is negative or above 30.
+
+    >>> log_ndtr(jnp.array([0.0])).round(3)
+    Array([-0.693], dtype=float32)
     """
     if not isinstance(series_order, int):
         raise TypeError("series_order must be a Python integer.")
@@ -190,6 +224,9 @@ def ndtri(p: ArrayLike) -> Array:
 
     Raises:
       TypeError: p is neither float32 nor float64.
+
+    >>> ndtri(jnp.array([0.5]))
+    Array([0.], dtype=float32)
     """
     return _ndtri(_floating("ndtri", p))
 
@@ -198,7 +235,11 @@ def ndtri(p: ArrayLike) -> Array:
 
 
 def i0e(x: ArrayLike) -> Array:
-    """exp(-|x|) I₀(x), the scaled modified Bessel function of order 0."""
+    """exp(-|x|) I₀(x), the scaled modified Bessel function of order 0.
+
+    >>> i0e(jnp.array([0.0, 1.0])).round(2)
+    Array([1.  , 0.47], dtype=float32)
+    """
     return lax.bessel_i0e(*promote_args_inexact("i0e", x))
 
 
@@ -212,17 +253,29 @@ _i0.defjvps(lambda g, ans, x: g * i1(x))
 
 
 def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of the first kind of order 0."""
+    """The modified Bessel function of the first kind of order 0.
+
+    >>> i0(jnp.array([1.0])).round(2)
+    Array([1.27], dtype=float32)
+    """
     return _i0(*promote_args_inexact("i0", x))
 
 
 def i1e(x: ArrayLike) -> Array:
-    """exp(-|x|) I₁(x), the scaled modified Bessel function of order 1."""
+    """exp(-|x|) I₁(x), the scaled modified Bessel function of order 1.
+
+    >>> i1e(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return lax.bessel_i1e(*promote_args_inexact("i1e", x))
 
 
 def i1(x: ArrayLike) -> Array:
-    """The modified Bessel function of the first kind of order 1."""
+    """The modified Bessel function of the first kind of order 1.
+
+    >>> i1(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     (x,) = promote_args_inexact("i1", x)
     return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
 

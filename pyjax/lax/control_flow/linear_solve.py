@@ -202,6 +202,9 @@ def custom_linear_solve(
       x, or (x, aux).
     Raises:
       TypeError: a function returns another structure or type; reverse mode without transpose_solve.
+
+    >>> lax.custom_linear_solve(lambda x: 4.0 * x, jnp.float32(2), lambda _, b: b / 4.0)
+    Array(0.5, dtype=float32)
     """
     require_callable("lax.custom_linear_solve: matvec and solve", matvec, solve)
     if transpose_solve is None and symmetric:

@@ -68,6 +68,9 @@ def platform_dependent(
       what the chosen function returns; all must return the same types.
     Raises:
       TypeError: results differ.   NotImplementedError: no function for the platform.
+
+    >>> float(lax.platform_dependent(2.0, default=lambda x: x + 1))
+    3.0
     """
     funs = list(per_platform.values())
     platforms: list[tuple[str, ...] | None] = [(name,) for name in per_platform]

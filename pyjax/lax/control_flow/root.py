@@ -111,6 +111,9 @@ def custom_root(
       the root, or (root, aux). aux is not differentiated.
     Raises:
       TypeError: a function returns another structure or type.
+
+    >>> lax.custom_root(lambda x: x - 3.0, 0.0, lambda f, x: x - f(x), lambda g, y: y / g(1.0))
+    Array(3., dtype=float32, weak_type=True)
     """
     require_callable("lax.custom_root: f, solve and tangent_solve", f, solve, tangent_solve)
     guess, tree = tree_flatten(initial_guess)

@@ -377,6 +377,9 @@ def index_take(src: Array, idxs: Sequence[Array], axes: Sequence[int]) -> Array:
     dimension.
 
     Indices are taken modulo the size of their axis.
+
+    >>> lax.index_take(jnp.arange(6).reshape(2, 3), (jnp.array([1]),), (0,))
+    Array([[3, 4, 5]], dtype=int32)
     """
     shape = shape_of(src)
     axes = tuple(canonical_axis("index_take", a, len(shape)) for a in axes)

@@ -73,6 +73,9 @@ class GatherScatterMode(enum.Enum):
     CLIP: clamped so that the slice stays inside.   FILL_OR_DROP: gather returns `fill_value`,
     scatter skips the update.   PROMISE_IN_BOUNDS: the caller promises there are none.   ONE_HOT: as
     FILL_OR_DROP with 0.
+
+    >>> lax.GatherScatterMode.from_any("clip").name
+    'CLIP'
     """
 
     CLIP = enum.auto()

@@ -189,6 +189,9 @@ def slice(
       array of sizes ceil((limit - start) / stride).
     Raises:
       TypeError: bounds outside the operand, or not one per dimension, or not static.
+
+    >>> lax.slice(jnp.arange(6), (1,), (5,), (2,))
+    Array([1, 3], dtype=int32)
     """
     return slice_p.bind1(
         operand,
@@ -205,7 +208,11 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Array:
-    """operand[..., start:limit:stride, ...] along `axis`; None and negative bounds as in Python."""
+    """operand[..., start:limit:stride, ...] along `axis`; None and negative bounds as in Python.
+
+    >>> lax.slice_in_dim(jnp.arange(6), 1, 4)
+    Array([1, 2, 3], dtype=int32)
+    """
     shape = shape_of(operand)
     axis = canonical_axis("slice_in_dim", axis, len(shape))
     size = shape[axis]
@@ -223,6 +230,9 @@ def index_in_dim(operand: Array, index: int, axis: int = 0, keepdims: bool = Tru
 
     Raises:
       IndexError: the index is out of bounds.
+
+    >>> lax.index_in_dim(jnp.arange(6).reshape(2, 3), 1, keepdims=False)
+    Array([3, 4, 5], dtype=int32)
     """
     axis = canonical_axis("index_in_dim", axis, ndim_of(operand))
     index, size = operator.index(index), shape_of(operand)[axis]
@@ -565,6 +575,9 @@ def dynamic_slice(
     Raises:
       TypeError: sizes exceed the operand, or an index is not an integer scalar.
       ValueError: not one start per dimension.
+
+    >>> lax.dynamic_slice(jnp.arange(6), (2,), (3,))
+    Array([2, 3, 4], dtype=int32)
     """
     starts = _start_scalars(shape_of(operand), start_indices, allow_negative_indices)
     return dynamic_slice_p.bind1(
@@ -584,6 +597,9 @@ def dynamic_update_slice(
 
     Raises:
       TypeError: ranks or dtypes differ, or the update is larger than the operand.
+
+    >>> lax.dynamic_update_slice(jnp.zeros(4), jnp.array([7.0, 8.0]), (1,))
+    Array([0., 7., 8., 0.], dtype=float32)
     """
     starts = _start_scalars(shape_of(operand), start_indices, allow_negative_indices)
     return dynamic_update_slice_p.bind1(operand, update, *starts)
@@ -603,7 +619,11 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """dynamic_slice along one axis; the other dimensions are kept whole."""
+    """dynamic_slice along one axis; the other dimensions are kept whole.
+
+    >>> lax.dynamic_slice_in_dim(jnp.arange(6), 2, 3)
+    Array([2, 3, 4], dtype=int32)
+    """
     sizes = list(shape_of(operand))
     axis = canonical_axis("dynamic_slice_in_dim", axis, len(sizes))
     sizes[axis] = operator.index(slice_size)
@@ -623,7 +643,11 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """operand[..., index, ...] along `axis` for a computed index (clamped to the bounds)."""
+    """operand[..., index, ...] along `axis` for a computed index (clamped to the bounds).
+
+    >>> lax.dynamic_index_in_dim(jnp.array([4, 5, 6]), 1, keepdims=False)
+    Array(5, dtype=int32)
+    """
     result = dynamic_slice_in_dim(
         operand, index, 1, axis, allow_negative_indices=allow_negative_indices
     )
@@ -640,7 +664,11 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """dynamic_update_slice that starts at `start_index` of one axis and at 0 of the others."""
+    """dynamic_update_slice that starts at `start_index` of one axis and at 0 of the others.
+
+    >>> lax.dynamic_update_slice_in_dim(jnp.zeros(4), jnp.ones(2), 1, 0)
+    Array([0., 1., 1., 0.], dtype=float32)
+    """
     rank = ndim_of(operand)
     axis = canonical_axis("dynamic_update_slice_in_dim", axis, rank)
     return dynamic_update_slice(
@@ -659,7 +687,11 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """A copy of operand whose entry `index` along `axis` is `update` (that axis may be absent)."""
+    """A copy of operand whose entry `index` along `axis` is `update` (that axis may be absent).
+
+    >>> lax.dynamic_update_index_in_dim(jnp.zeros(3), 7.0, 1, 0)
+    Array([0., 7., 0.], dtype=float32)
+    """
     rank = ndim_of(operand)
     axis = canonical_axis("dynamic_update_index_in_dim", axis, rank)
     if ndim_of(update) != rank:

@@ -70,10 +70,18 @@ bessel_i1e_p: Primitive = define_unary(
 
 
 def bessel_i0e(x: ArrayLike) -> Array:
-    """exp(-|x|) I0(x)."""
+    """exp(-|x|) I0(x).
+
+    >>> lax.bessel_i0e(jnp.array([0.0, 1.0])).round(3).tolist()[0]
+    1.0
+    """
     return bessel_i0e_p.bind1(x)
 
 
 def bessel_i1e(x: ArrayLike) -> Array:
-    """exp(-|x|) I1(x)."""
+    """exp(-|x|) I1(x).
+
+    >>> lax.bessel_i1e(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return bessel_i1e_p.bind1(x)

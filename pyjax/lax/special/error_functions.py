@@ -94,7 +94,11 @@ erfc_p: Primitive = define_unary(
 
 
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), with full relative accuracy where it is tiny."""
+    """1 - erf(x), with full relative accuracy where it is tiny.
+
+    >>> lax.erfc(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     return erfc_p.bind1(x)
 
 
@@ -135,5 +139,9 @@ erf_inv_p: Primitive = define_unary(
 
 
 def erf_inv(x: ArrayLike) -> Array:
-    """The y with erf(y) = x: infinite at -1 and 1, nan outside."""
+    """The y with erf(y) = x: infinite at -1 and 1, nan outside.
+
+    >>> lax.erf_inv(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     return erf_inv_p.bind1(x)

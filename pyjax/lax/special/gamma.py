@@ -116,7 +116,11 @@ lgamma_p: Primitive = define_unary(
 
 
 def lgamma(x: ArrayLike) -> Array:
-    """log |gamma(x)|; inf at 0, at negative integers and at infinities."""
+    """log |gamma(x)|; inf at 0, at negative integers and at infinities.
+
+    >>> lax.lgamma(jnp.array([1.0, 2.0])).round(3) == 0
+    Array([ True,  True], dtype=bool)
+    """
     return lgamma_p.bind1(x)
 
 
@@ -161,7 +165,11 @@ digamma_p: Primitive = define_unary(
 
 
 def digamma(x: ArrayLike) -> Array:
-    """The logarithmic derivative of gamma; nan at 0 and negative integers."""
+    """The logarithmic derivative of gamma; nan at 0 and negative integers.
+
+    >>> lax.digamma(jnp.array([1.0])).round(3)
+    Array([-0.577], dtype=float32)
+    """
     return digamma_p.bind1(x)
 
 
@@ -287,6 +295,9 @@ zeta_p: Primitive = define_nary(
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     """Hurwitz zeta function, the sum of (q + k)**-x over k = 0, 1, ...; nan for x < 1, inf at x =
     1.
+
+    >>> lax.zeta(2.0, jnp.array([1.0])).round(2)
+    Array([1.64], dtype=float32)
     """
     x, q = nary_operands("zeta", x, q)
     return zeta_p.bind1(x, q)
@@ -324,6 +335,9 @@ polygamma_p: Primitive = define_nary(
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """The m-th derivative of digamma at x; nan unless m is a nonnegative integer (of floating
     dtype).
+
+    >>> lax.polygamma(1.0, jnp.array([1.0])).round(2)
+    Array([1.64], dtype=float32)
     """
     m, x = nary_operands("polygamma", m, x)
     return polygamma_p.bind1(m, x)

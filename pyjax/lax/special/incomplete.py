@@ -289,13 +289,21 @@ igammac_p: Primitive = define_nary(
 
 
 def igamma(a: ArrayLike, x: ArrayLike) -> Array:
-    """Regularized lower incomplete gamma function P(a, x); nan for a <= 0 or x < 0."""
+    """Regularized lower incomplete gamma function P(a, x); nan for a <= 0 or x < 0.
+
+    >>> lax.igamma(1.0, 0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
     a, x = nary_operands("igamma", a, x)
     return igamma_p.bind1(a, x)
 
 
 def igammac(a: ArrayLike, x: ArrayLike) -> Array:
-    """Regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x)."""
+    """Regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x).
+
+    >>> lax.igammac(1.0, 0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
     a, x = nary_operands("igammac", a, x)
     return igammac_p.bind1(a, x)
 
@@ -410,6 +418,10 @@ regularized_incomplete_beta_p: Primitive = define_nary(
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Regularized incomplete beta function I_x(a, b); nan outside a > 0, b > 0, 0 <= x <= 1."""
+    """Regularized incomplete beta function I_x(a, b); nan outside a > 0, b > 0, 0 <= x <= 1.
+
+    >>> lax.betainc(1.0, 1.0, jnp.array([0.25])).round(3)
+    Array([0.25], dtype=float32)
+    """
     a, b, x = nary_operands("betainc", a, b, x)
     return regularized_incomplete_beta_p.bind1(a, b, x)

@@ -62,6 +62,9 @@ def conv_transpose(
         convolution.
     Raises:
       TypeError, ValueError: as conv_general_dilated.
+
+    >>> lax.conv_transpose(jnp.ones((1, 4, 1)), jnp.ones((3, 1, 1)), (2,), "SAME").shape
+    (1, 8, 1)
     """
     rank = len(shape_of(lhs)) - 2
     if dimension_numbers is None:
@@ -125,6 +128,9 @@ def conv_general_dilated_patches(
     """The patches a convolution would see, as features: feature c * prod(filter_shape) + offset.
 
     Args are those of conv_general_dilated; filter_shape holds the kernel's spatial sizes.
+
+    >>> lax.conv_general_dilated_patches(jnp.ones((1, 1, 4)), (2,), (1,), "VALID").shape
+    (1, 2, 3)
     """
     shape, filter_shape = shape_of(lhs), tuple(filter_shape)
     rank = len(filter_shape)

@@ -469,6 +469,9 @@ def conv_general_dilated(
       array whose layout dimension_numbers gives.
     Raises:
       TypeError, ValueError: shapes, dtypes or sizes do not fit.
+
+    >>> lax.conv_general_dilated(jnp.ones((1, 1, 5)), jnp.ones((1, 1, 3)), (1,), "VALID")
+    Array([[[3., 3., 3.]]], dtype=float32)
     """
     dn = conv_dimension_numbers(shape_of(lhs), shape_of(rhs), dimension_numbers)
     rank = len(dn.lhs_spec) - 2
@@ -523,7 +526,11 @@ def conv(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """conv_general_dilated without dilation: lhs [N, C, spatial...], rhs [O, I, spatial...]."""
+    """conv_general_dilated without dilation: lhs [N, C, spatial...], rhs [O, I, spatial...].
+
+    >>> lax.conv(jnp.ones((1, 1, 4, 4)), jnp.ones((1, 1, 3, 3)), (1, 1), "SAME").shape
+    (1, 1, 4, 4)
+    """
     return conv_general_dilated(
         lhs,
         rhs,

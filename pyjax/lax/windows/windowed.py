@@ -44,6 +44,9 @@ def padtype_to_pads(
 
     Raises:
       RuntimeError: unknown string.   TypeError: neither string nor PaddingType.
+
+    >>> lax.padtype_to_pads((5,), (3,), (1,), "SAME")
+    [(1, 1)]
     """
     if isinstance(padding, str):
         kind = PaddingType.__members__.get(padding.upper())

@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability of k."""
+    """Logarithm of the probability of k.
+
+    >>> round(float(logpmf(1, 0.25)), 3)
+    -1.386
+    """
     k, p, loc = promote_args_inexact("bernoulli.logpmf", k, p, loc)
     k = k - loc
     value = xlogy(k, p) + xlog1py(1 - k, -p)
@@ -23,19 +27,31 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of k."""
+    """Probability of k.
+
+    >>> round(float(pmf(1, 0.25)), 3)
+    0.25
+    """
     return jnp.exp(logpmf(k, p, loc))
 
 
 def cdf(k: ArrayLike, p: ArrayLike) -> Array:
-    """Probability of a value ≤ k."""
+    """Probability of a value ≤ k.
+
+    >>> round(float(cdf(1, 0.25)), 3)
+    1.0
+    """
     k, p = promote_args_inexact("bernoulli.cdf", k, p)
     bad = (p < 0) | (p > 1) | jnp.isnan(p) | jnp.isnan(k)
     return jnp.where(bad, np.nan, jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1)))
 
 
 def ppf(q: ArrayLike, p: ArrayLike) -> Array:
-    """The smallest k with cdf(k) ≥ q."""
+    """The smallest k with cdf(k) ≥ q.
+
+    >>> round(float(ppf(0.9, 0.25)), 3)
+    1.0
+    """
     q, p = promote_args_inexact("bernoulli.ppf", q, p)
     bad = jnp.isnan(q) | jnp.isnan(p) | (p < 0) | (p > 1) | (q < 0) | (q > 1)
     value = jnp.where(q == 0, -1, jnp.where(q <= 1 - p, 0, 1))

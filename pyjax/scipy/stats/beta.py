@@ -17,7 +17,11 @@ ArrayLike = Any
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of the density at x; nan for parameters and scales that are not positive."""
+    """Logarithm of the density at x; nan for parameters and scales that are not positive.
+
+    >>> round(float(logpdf(0.25, 2.0, 3.0)), 3)
+    0.523
+    """
     x, a, b, loc, scale = promote_args_inexact("beta.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     value = xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b) - jnp.log(scale)
@@ -29,14 +33,22 @@ def logpdf(
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(0.25, 2.0, 3.0)), 3)
+    1.688
+    """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
 
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(0.25, 2.0, 3.0)), 3)
+    0.262
+    """
     x, a, b, loc, scale = promote_args_inexact("beta.cdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     return betainc(a, b, jnp.clip(z, 0, 1))
@@ -45,14 +57,22 @@ def cdf(
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of cdf."""
+    """Logarithm of cdf.
+
+    >>> round(float(logcdf(0.25, 2.0, 3.0)), 3)
+    -1.34
+    """
     x, a, b, loc, scale = promote_args_inexact("beta.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
     return jnp.log(betainc(a, b, jnp.clip(z, 0, 1)))
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value > x."""
+    """Probability of a value > x.
+
+    >>> round(float(sf(0.25, 2.0, 3.0)), 3)
+    0.738
+    """
     x, a, b, loc, scale = promote_args_inexact("beta.sf", x, a, b, loc, scale)
     z = (x - loc) / scale
     return betainc(b, a, 1 - jnp.clip(z, 0, 1))
@@ -61,7 +81,11 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of sf."""
+    """Logarithm of sf.
+
+    >>> round(float(logsf(0.25, 2.0, 3.0)), 3)
+    -0.303
+    """
     x, a, b, loc, scale = promote_args_inexact("beta.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
     return jnp.log(betainc(b, a, 1 - jnp.clip(z, 0, 1)))

@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability of k."""
+    """Logarithm of the probability of k.
+
+    >>> round(float(logpmf(1, 2, 1.0, 1.0)), 3)
+    -1.099
+    """
     k, n, a, b, loc = promote_args_inexact("betabinom.logpmf", k, n, a, b, loc)
     k = k - loc
     k = jnp.floor(k)
@@ -28,5 +32,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of k."""
+    """Probability of k.
+
+    >>> round(float(pmf(1, 2, 1.0, 1.0)), 3)
+    0.333
+    """
     return jnp.exp(logpmf(k, n, a, b, loc))

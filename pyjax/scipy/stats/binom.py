@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability of k."""
+    """Logarithm of the probability of k.
+
+    >>> round(float(logpmf(1, 2, 0.5)), 3)
+    -0.693
+    """
     k, n, p, loc = promote_args_inexact("binom.logpmf", k, n, p, loc)
     k = k - loc
     inside = (k >= 0) & (k <= n)
@@ -26,5 +30,9 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of k."""
+    """Probability of k.
+
+    >>> round(float(pmf(1, 2, 0.5)), 3)
+    0.5
+    """
     return jnp.exp(logpmf(k, n, p, loc))

@@ -14,19 +14,31 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(1.0)), 3)
+    -1.838
+    """
     x, loc, scale = promote_args_inexact("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return -jnp.log(np.pi * scale) - jnp.log1p(z * z)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(1.0)), 3)
+    0.159
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(1.0)), 3)
+    0.75
+    """
     x, loc, scale = promote_args_inexact("cauchy.cdf", x, loc, scale)
     z = (x - loc) / scale
     # For z < 0: arctan2 keeps the tail, where 1/2 + arctan(z)/pi would cancel.
@@ -34,34 +46,54 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of cdf."""
+    """Logarithm of cdf.
+
+    >>> round(float(logcdf(1.0)), 3)
+    -0.288
+    """
     x, loc, scale = promote_args_inexact("cauchy.logcdf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.log(jnp.arctan2(jnp.ones_like(z), -z) / np.pi)
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value > x."""
+    """Probability of a value > x.
+
+    >>> round(float(sf(1.0)), 3)
+    0.25
+    """
     x, loc, scale = promote_args_inexact("cauchy.sf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.arctan2(jnp.ones_like(z), z) / np.pi
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of sf."""
+    """Logarithm of sf.
+
+    >>> round(float(logsf(1.0)), 3)
+    -1.386
+    """
     x, loc, scale = promote_args_inexact("cauchy.logsf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.log(jnp.arctan2(jnp.ones_like(z), z) / np.pi)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The value below which lies probability q."""
+    """The value below which lies probability q.
+
+    >>> round(float(ppf(0.75)), 3)
+    1.0
+    """
     q, loc, scale = promote_args_inexact("cauchy.ppf", q, loc, scale)
     return loc - scale * _cotangent(q)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The value above which lies probability q."""
+    """The value above which lies probability q.
+
+    >>> round(float(isf(0.75)), 3)
+    -1.0
+    """
     q, loc, scale = promote_args_inexact("cauchy.isf", q, loc, scale)
     return loc + scale * _cotangent(q)
 

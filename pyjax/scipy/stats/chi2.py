@@ -12,30 +12,54 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(1.0, 3.0)), 3)
+    -1.419
+    """
     return gamma.logpdf(x, divide(df, 2), loc, multiply(scale, 2))
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(1.0, 3.0)), 3)
+    0.242
+    """
     return gamma.pdf(x, divide(df, 2), loc, multiply(scale, 2))
 
 
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(1.0, 3.0)), 3)
+    0.199
+    """
     return gamma.cdf(x, divide(df, 2), loc, multiply(scale, 2))
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of cdf."""
+    """Logarithm of cdf.
+
+    >>> round(float(logcdf(1.0, 3.0)), 3)
+    -1.616
+    """
     return gamma.logcdf(x, divide(df, 2), loc, multiply(scale, 2))
 
 
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value > x."""
+    """Probability of a value > x.
+
+    >>> round(float(sf(1.0, 3.0)), 3)
+    0.801
+    """
     return gamma.sf(x, divide(df, 2), loc, multiply(scale, 2))
 
 
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of sf."""
+    """Logarithm of sf.
+
+    >>> round(float(logsf(1.0, 3.0)), 3)
+    -0.222
+    """
     return gamma.logsf(x, divide(df, 2), loc, multiply(scale, 2))

@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """Logarithm of the density at x [n] or [n, ...], or with the last component left out."""
+    """Logarithm of the density at x [n] or [n, ...], or with the last component left out.
+
+    >>> abs(logpdf(jnp.array([0.25, 0.75]), jnp.ones(2))) < 1e-6
+    Array(True, dtype=bool)
+    """
     x, alpha = _promoted("dirichlet.logpdf", x, alpha)
     if alpha.ndim != 1:
         raise ValueError(f"`alpha` must be one-dimensional; got alpha.shape={alpha.shape}")
@@ -35,7 +39,11 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(jnp.array([0.25, 0.75]), jnp.ones(2))), 3)
+    1.0
+    """
     return jnp.exp(logpdf(x, alpha))
 
 

@@ -15,26 +15,42 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(1.0)), 3)
+    -1.0
+    """
     x, loc, scale = promote_args_inexact("expon.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.where(z < 0, -np.inf, -z - jnp.log(scale))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(1.0)), 3)
+    0.368
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(1.0)), 3)
+    0.632
+    """
     x, loc, scale = promote_args_inexact("expon.cdf", x, loc, scale)
     z = (x - loc) / scale
     return -jnp.expm1(-jnp.maximum(z, 0))
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of cdf."""
+    """Logarithm of cdf.
+
+    >>> round(float(logcdf(1.0)), 3)
+    -0.459
+    """
     x, loc, scale = promote_args_inexact("expon.logcdf", x, loc, scale)
     z = (x - loc) / scale
     inside = jnp.where(z > 0, z, 1)
@@ -42,20 +58,32 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value > x."""
+    """Probability of a value > x.
+
+    >>> round(float(sf(1.0)), 3)
+    0.368
+    """
     x, loc, scale = promote_args_inexact("expon.sf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.exp(-jnp.maximum(z, 0))
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of sf."""
+    """Logarithm of sf.
+
+    >>> round(float(logsf(1.0)), 3)
+    -1.0
+    """
     x, loc, scale = promote_args_inexact("expon.logsf", x, loc, scale)
     z = (x - loc) / scale
     return -jnp.maximum(z, 0)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The value below which lies probability q."""
+    """The value below which lies probability q.
+
+    >>> round(float(ppf(0.5)), 3)
+    0.693
+    """
     q, loc, scale = promote_args_inexact("expon.ppf", q, loc, scale)
     return jnp.where((q < 0) | (q > 1), np.nan, loc - jnp.log1p(-q) * scale)

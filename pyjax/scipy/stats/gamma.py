@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(1.0, 2.0)), 3)
+    -1.0
+    """
     x, a, loc, scale = promote_args_inexact("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
     value = xlogy(a - 1, z) - z - gammaln(a) - jnp.log(scale)
@@ -23,29 +27,49 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
 
 
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(1.0, 2.0)), 3)
+    0.368
+    """
     return jnp.exp(logpdf(x, a, loc, scale))
 
 
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(1.0, 2.0)), 3)
+    0.264
+    """
     x, a, loc, scale = promote_args_inexact("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
     return jnp.where(z > 0, gammainc(a, jnp.maximum(z, 0)), 0)
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of cdf."""
+    """Logarithm of cdf.
+
+    >>> round(float(logcdf(1.0, 2.0)), 3)
+    -1.331
+    """
     return jnp.log(cdf(x, a, loc, scale))
 
 
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value > x."""
+    """Probability of a value > x.
+
+    >>> round(float(sf(1.0, 2.0)), 3)
+    0.736
+    """
     x, a, loc, scale = promote_args_inexact("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
     return jnp.where(z > 0, gammaincc(a, jnp.maximum(z, 0)), 1)
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of sf."""
+    """Logarithm of sf.
+
+    >>> round(float(logsf(1.0, 2.0)), 3)
+    -0.307
+    """
     return jnp.log(sf(x, a, loc, scale))

@@ -15,12 +15,20 @@ ArrayLike = Any
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability of k."""
+    """Logarithm of the probability of k.
+
+    >>> round(float(logpmf(2, 0.5)), 3)
+    -1.386
+    """
     k, p, loc = promote_args_inexact("geom.logpmf", k, p, loc)
     k = k - loc
     return jnp.where(k <= 0, -np.inf, xlog1py(jnp.maximum(k, 1) - 1, -p) + jnp.log(p))
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of k."""
+    """Probability of k.
+
+    >>> round(float(pmf(2, 0.5)), 3)
+    0.25
+    """
     return jnp.exp(logpmf(k, p, loc))

@@ -14,19 +14,31 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(1.0)), 3)
+    -1.693
+    """
     x, loc, scale = promote_args_inexact("laplace.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return -jnp.abs(z) - jnp.log(scale) - float(np.log(2))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(1.0)), 3)
+    0.184
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(1.0)), 3)
+    0.816
+    """
     x, loc, scale = promote_args_inexact("laplace.cdf", x, loc, scale)
     z = (x - loc) / scale
     tail = 0.5 * jnp.exp(-jnp.abs(z))

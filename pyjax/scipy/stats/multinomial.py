@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """Logarithm of the probability of the counts."""
+    """Logarithm of the probability of the counts.
+
+    >>> round(float(logpmf(jnp.array([1, 1]), 2, jnp.array([0.5, 0.5]))), 3)
+    -0.693
+    """
     x, p = promote_args_inexact("multinomial.logpmf", x, p)
     count = jnp.asarray(n, x.dtype)
     value = gammaln(count + 1) + jnp.sum(xlogy(x, p) - gammaln(x + 1), axis=-1)
@@ -23,5 +27,9 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 
 
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """Probability of k."""
+    """Probability of k.
+
+    >>> round(float(pmf(jnp.array([1, 1]), 2, jnp.array([0.5, 0.5]))), 3)
+    0.5
+    """
     return jnp.exp(logpmf(x, n, p))

@@ -16,7 +16,11 @@ ArrayLike = Any
 
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """Logarithm of the density at x [..., n] with mean [..., n] and covariance [..., n, n], or
-    numbers."""
+    numbers.
+
+    >>> round(float(logpdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))), 3)
+    -1.838
+    """
     if allow_singular is not None:
         raise NotImplementedError("allow_singular argument of multivariate_normal.logpdf")
     check_arraylike("multivariate_normal.logpdf", x, mean, cov)
@@ -43,5 +47,9 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
 
 
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2))), 3)
+    0.159
+    """
     return jnp.exp(logpdf(x, mean, cov))

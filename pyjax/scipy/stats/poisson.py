@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Logarithm of the probability of k."""
+    """Logarithm of the probability of k.
+
+    >>> round(float(logpmf(1, 2.0)), 3)
+    -1.307
+    """
     k, mu, loc = promote_args_inexact("poisson.logpmf", k, mu, loc)
     k = k - loc
     safe = jnp.maximum(k, 0)
@@ -24,12 +28,20 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of k."""
+    """Probability of k.
+
+    >>> round(float(pmf(1, 2.0)), 3)
+    0.271
+    """
     return jnp.exp(logpmf(k, mu, loc))
 
 
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """Probability of a value ≤ k."""
+    """Probability of a value ≤ k.
+
+    >>> round(float(cdf(1, 2.0)), 3)
+    0.406
+    """
     k, mu, loc = promote_args_inexact("poisson.cdf", k, mu, loc)
     k = k - loc
     return jnp.where(k < 0, 0, gammaincc(jnp.floor(jnp.maximum(k, 0)) + 1, mu))
@@ -40,6 +52,9 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 
     Exact sums up to mu = 20 (100 terms, which leave out less than 1e-30), the asymptotic series
     above (Evans 1988). 0 for mu = 0, nan below.
+
+    >>> round(float(entropy(2.0)), 3)
+    1.705
     """
     mu, _ = promote_args_inexact("poisson.entropy", mu, loc)
     few = jnp.clip(mu, 0, 20)

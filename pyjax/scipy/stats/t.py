@@ -15,7 +15,11 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(1.0, 3.0)), 3)
+    -1.576
+    """
     x, df, loc, scale = promote_args_inexact("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
     norm = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * jnp.log(df * np.pi)
@@ -23,5 +27,9 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(1.0, 3.0)), 3)
+    0.207
+    """
     return jnp.exp(logpdf(x, df, loc, scale))

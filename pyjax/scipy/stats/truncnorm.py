@@ -33,7 +33,11 @@ def _prepare(name: str, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[A
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(0.5, -1.0, 1.0)), 3)
+    -0.662
+    """
     z, a, b, scale = _prepare("logpdf", x, a, b, loc, scale)
     value = -0.5 * z * z - float(np.log(2 * np.pi) / 2) - jnp.log(scale) - _log_between(a, b)
     value = jnp.where((z < a) | (z > b), -np.inf, value)
@@ -43,7 +47,11 @@ def logpdf(
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of cdf."""
+    """Logarithm of cdf.
+
+    >>> round(float(logcdf(0.5, -1.0, 1.0)), 3)
+    -0.248
+    """
     z, a, b, scale = _prepare("logcdf", x, a, b, loc, scale)
     inside = jnp.clip(z, a, b)
     value = _log_between(a, inside) - _log_between(a, b)
@@ -54,7 +62,11 @@ def logcdf(
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Logarithm of sf."""
+    """Logarithm of sf.
+
+    >>> round(float(logsf(0.5, -1.0, 1.0)), 3)
+    -1.516
+    """
     z, a, b, scale = _prepare("logsf", x, a, b, loc, scale)
     inside = jnp.clip(z, a, b)
     value = _log_between(inside, b) - _log_between(a, b)
@@ -65,17 +77,29 @@ def logsf(
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(0.5, -1.0, 1.0)), 3)
+    0.516
+    """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
 
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(0.5, -1.0, 1.0)), 3)
+    0.78
+    """
     return jnp.exp(logcdf(x, a, b, loc, scale))
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value > x."""
+    """Probability of a value > x.
+
+    >>> round(float(sf(0.5, -1.0, 1.0)), 3)
+    0.22
+    """
     return jnp.exp(logsf(x, a, b, loc, scale))

@@ -14,25 +14,41 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(0.25)), 3)
+    -0.0
+    """
     x, loc, scale = promote_args_inexact("uniform.logpdf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.where((z < 0) | (z > 1), -np.inf, -jnp.log(scale))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(0.25)), 3)
+    1.0
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """Probability of a value ≤ x."""
+    """Probability of a value ≤ x.
+
+    >>> round(float(cdf(0.25)), 3)
+    0.25
+    """
     x, loc, scale = promote_args_inexact("uniform.cdf", x, loc, scale)
     z = (x - loc) / scale
     return jnp.clip(z, 0, 1)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The value below which lies probability q."""
+    """The value below which lies probability q.
+
+    >>> round(float(ppf(0.25)), 3)
+    0.25
+    """
     q, loc, scale = promote_args_inexact("uniform.ppf", q, loc, scale)
     return jnp.where((q < 0) | (q > 1), np.nan, loc + q * scale)

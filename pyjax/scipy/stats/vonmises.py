@@ -15,11 +15,19 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(0.5, 2.0)), 3)
+    -0.907
+    """
     x, kappa = promote_args_inexact("vonmises.logpdf", x, kappa)
     return kappa * (jnp.cos(x) - 1) - jnp.log(2 * np.pi * i0e(kappa))
 
 
 def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(0.5, 2.0)), 3)
+    0.404
+    """
     return jnp.exp(logpdf(x, kappa))

@@ -14,7 +14,11 @@ ArrayLike = Any
 
 
 def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
-    """Logarithm of the density at x."""
+    """Logarithm of the density at x.
+
+    >>> round(float(logpdf(0.5, 0.25)), 3)
+    -1.43
+    """
     x, c = promote_args_inexact("wrapcauchy.logpdf", x, c)
     inside = (x >= 0) & (x <= 2 * np.pi) & (c > 0) & (c < 1)
     value = jnp.log1p(-c * c) - float(np.log(2 * np.pi))
@@ -23,5 +27,9 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:
-    """Density at x."""
+    """Density at x.
+
+    >>> round(float(pdf(0.5, 0.25)), 3)
+    0.239
+    """
     return jnp.exp(logpdf(x, c))
