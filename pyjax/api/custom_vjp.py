@@ -50,6 +50,7 @@ from pyjax.interpreters.rules import (
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.varying import as_typed, varying_rules
+from pyjax.lax.convert import convert_element_type
 
 _NUMBERS = frozenset({bool, int, float, complex})
 
@@ -336,6 +337,8 @@ class _Call:
             return ct
         if options.custom_vjp_disable_shape_check.value:
             return ct
+        if got.shape == expected.shape and got.dtype == dtypes.canonicalize_dtype(expected.dtype):
+            return convert_element_type(ct, expected.dtype)  # the rule runs without 64-bit types
         fail(
             ValueError,
             f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "

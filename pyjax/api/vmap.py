@@ -11,6 +11,7 @@ from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo, arg_names
 from pyjax.core.errors import new_error
 from pyjax.core.refs import is_ref
+from pyjax.core.source_info import function_name
 from pyjax.core.tree_util import (
     PyTreeDef,
     broadcast_prefix,
@@ -82,7 +83,11 @@ def vmap(
             "leaves, but "
             f"got {out_axes}.",
         )
-    doc = "Vectorized version of the function. Takes arguments with additional array axes."
+    name = function_name(fun)
+    doc = (
+        f"Vectorized version of {name}. Takes similar arguments as {name} but with additional "
+        "array axes, over which it is mapped."
+    )
 
     @wraps(fun, "", doc)
     def vmap_f(*args: Any, **kwargs: Any) -> Any:

@@ -317,6 +317,15 @@ def _numpy_rule(x: Any) -> AbstractValue:
     return ShapedArray(x.shape, dtype)
 
 
+def _masked_rule(x: Any) -> AbstractValue:
+    raise new_error(
+        ValueError,
+        "numpy masked arrays are not supported as direct inputs to JAX functions.",
+        "The mask would be lost, and elements that it hides would be used.",
+        "Use x.filled(value) for an array without a mask, or pass x.data and x.mask.",
+    )
+
+
 # Avals of NumPy scalars by type, for 64-bit types off and on.
 _scalar_avals: tuple[dict[type, AbstractValue], dict[type, AbstractValue]] = ({}, {})
 
@@ -348,6 +357,7 @@ for _kind in (bool, float, complex):
     register_aval_rule(_kind, _scalar_rule(_kind))
 register_aval_rule(int, _int_rule)
 register_aval_rule(np.ndarray, _numpy_rule)
+register_aval_rule(np.ma.MaskedArray, _masked_rule)
 for _scalar in {np.dtype(d).type for d in dtypes.ALL_DTYPES} | {np.longlong, np.ulonglong}:
     register_aval_rule(_scalar, _numpy_scalar_rule)
 

@@ -150,10 +150,16 @@ class Jaxpr:
     def out_avals(self) -> list[Any]:
         return [v.aval for v in self.outvars]
 
-    def pretty_print(self, *, use_color: bool | None = None, source_info: bool = False) -> str:
+    def pretty_print(
+        self,
+        *,
+        use_color: bool | None = None,
+        source_info: bool = False,
+        name_stack: bool = False,
+    ) -> str:
         """The text of `str`, in color if asked for, with the user's line behind each equation if
-        `source_info`."""
-        return _to_text(self, use_color, source_info)
+        `source_info`, and the names of scopes if `name_stack`."""
+        return _to_text(self, use_color, source_info, name_stack)
 
     def __repr__(self) -> str:
         return _to_text(self)
@@ -242,10 +248,16 @@ class ClosedJaxpr:
         """Bind every equation under the current trace."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
-    def pretty_print(self, *, use_color: bool | None = None, source_info: bool = False) -> str:
+    def pretty_print(
+        self,
+        *,
+        use_color: bool | None = None,
+        source_info: bool = False,
+        name_stack: bool = False,
+    ) -> str:
         """The text of `str`, in color if asked for, with the user's line behind each equation if
-        `source_info`."""
-        return _to_text(self, use_color, source_info)
+        `source_info`, and the names of scopes if `name_stack`."""
+        return _to_text(self, use_color, source_info, name_stack)
 
     def __repr__(self) -> str:
         return _to_text(self)
@@ -255,10 +267,12 @@ class ClosedJaxpr:
 _printer: list[Callable[..., str]] = []
 
 
-def _to_text(x: Any, use_color: bool | None = None, source_info: bool = False) -> str:
+def _to_text(
+    x: Any, use_color: bool | None = None, source_info: bool = False, name_stack: bool = False
+) -> str:
     if not _printer:
         return object.__repr__(x)
-    return _printer[0](x, use_color, source_info)
+    return _printer[0](x, use_color, source_info, name_stack)
 
 
 def install_printer(printer: Callable[..., str]) -> None:

@@ -53,8 +53,9 @@ class _Names:
     `source_info`: equations are printed with the user's line they come from.
     """
 
-    def __init__(self, source_info: bool = False) -> None:
+    def __init__(self, source_info: bool = False, name_stack: bool = False) -> None:
         self.source_info = source_info
+        self.name_stack = name_stack
         self._names: dict[Var, str] = {}
         self._fresh = self._generate()
         self.shared: dict[Jaxpr, str] = {}
@@ -181,11 +182,16 @@ def _eqn(eqn: JaxprEqn, names: _Names) -> Doc:
 
 
 def _place(eqn: JaxprEqn, names: _Names) -> list[Doc]:
-    """The user's line, if it is asked for."""
+    """The user's line and the names of scopes, as far as they are asked for."""
     frame = eqn.source
-    if not names.source_info or frame is None:
+    if frame is None:
         return []
-    return [Note(f"  # {frame.file_name}:{frame.line} ({frame.function_name})")]
+    notes: list[Doc] = []
+    if names.source_info:
+        notes.append(Note(f"  # {frame.file_name}:{frame.line} ({frame.function_name})"))
+    if names.name_stack and frame.names:
+        notes.append(Note(f"  [{'/'.join(frame.names)}]"))
+    return notes
 
 
 _ON_REFS = frozenset({"get", "swap", "addupdate"})
@@ -315,12 +321,15 @@ def can_use_color() -> bool:
     return bool(sys.stdout and sys.stdout.isatty()) and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def to_text(x: Any, use_color: bool | None = None, source_info: bool = False) -> str:
+def to_text(
+    x: Any, use_color: bool | None = None, source_info: bool = False, name_stack: bool = False
+) -> str:
     """Text of a Jaxpr, ClosedJaxpr or JaxprEqn.
 
     `source_info`: each equation ends in `  # file:line (function)`, the user's line it comes from.
+    `name_stack`: and in `[a/b]`, the names of the scopes it was traced in.
     """
-    names = _Names(source_info)
+    names = _Names(source_info, name_stack)
     if isinstance(x, JaxprEqn):
         return pp.layout(_eqn(x, names))
     jaxpr = x.jaxpr if isinstance(x, ClosedJaxpr) else x

@@ -368,7 +368,8 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
     if is_leaf is None:
         return all(flatten_one_level_or_none(x) is None for x in iterable)
     items = list(iterable)
-    return all(a is b for a, b in zip(items, tree_leaves(items, is_leaf)))
+    leaves = tree_leaves(items, is_leaf)
+    return len(items) == len(leaves) and all(a is b for a, b in zip(items, leaves))
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:

@@ -107,6 +107,7 @@ def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], A
     """Shape, dtype and weak type for a `*_like` function; `a` may be a ShapeDtypeStruct."""
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         util.check_arraylike(name, a)
+        a = util.to_jax(a)
     weak = dtype is None and dtypes.is_weakly_typed(a)
     shape = np.shape(a) if shape is None else util.canonicalize_shape(shape)
     if dtype is None:

@@ -189,6 +189,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
         raise new_error(
             NotImplementedError, "Ravel not implemented for order='K'; arrays have no strides."
         )
+    a = util.to_jax(a)
     return reshape_array(a, (np.size(a),), order)
 
 

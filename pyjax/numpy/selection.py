@@ -23,7 +23,7 @@ def select_where(condition: Any, x: ArrayLike, y: ArrayLike) -> Array:
     """`x` where `condition` is true (nonzero), else `y`; the three broadcast together, whatever
     the option `numpy_rank_promotion` says."""
     util.check_arraylike("where", condition, x, y)
-    return _select(condition, x, y)
+    return _select(*map(util.to_jax, (condition, x, y)))
 
 
 @partial(jit, inline=True)

@@ -70,6 +70,37 @@ GENERAL = (
         "Devices",
         "`Device.memory_stats()` has numbers on CPUs, too; JAX has None there.",
     ),
+    (
+        "Messages",
+        "Texts of exceptions are pyjax's own: they name the user's line, the operands, the reason "
+        "and a way out, and no page of JAX's documentation. The note about removed frames says "
+        "pyjax. `__module__` of functions says where they are in pyjax.",
+    ),
+    (
+        "Objects that stand for arrays",
+        "What has `__jax_array__` is taken by every function; some of JAX's (`where`, `vdot`, "
+        "`ravel`) raise ValueError.",
+    ),
+    (
+        "Arrays as Python objects",
+        "Arrays have a `__hash__` that raises, so that its message can name the line: "
+        "`isinstance(x, Hashable)` is True. They take no attributes of the user's: `x.name = ...` "
+        "raises AttributeError, so that a misspelt name is noticed. Their class is `DeviceArray`.",
+    ),
+    (
+        "Effects in mapped loops",
+        "A `while_loop` under vmap evaluates its condition once a round; JAX does so twice where "
+        "examples stop at different rounds, and prints of `debug.print` in it come twice.",
+    ),
+    (
+        "Minimisers",
+        "`scipy.optimize` is there without an import of its own. From a start from which several "
+        "minima can be reached, BFGS may find another one than JAX's: its line search differs.",
+    ),
+    (
+        "Functions without arguments",
+        "`vectorize` of a function without arguments calls it; JAX fails an assertion.",
+    ),
 )
 
 KNOWN: tuple[Difference, ...] = (*ERRORS, *ARITHMETIC, *SPECIAL, *GRADIENTS)

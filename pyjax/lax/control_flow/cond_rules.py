@@ -13,7 +13,8 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray
-from pyjax.core.effects import join_effects, moved_effects
+from pyjax.core.effects import IOEffect, OrderedIOEffect, join_effects, moved_effects
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.structural import zeros_like_aval
 from pyjax.interpreters import ad
@@ -263,6 +264,14 @@ def _cond_batching(
     index_dim, *op_dims = dims
     if index_dim is not not_mapped:
         # All branches run; the results are selected.
+        if any(isinstance(e, (IOEffect, OrderedIOEffect)) for b in branches for e in b.effects):
+            fail(
+                NotImplementedError,
+                "IO effect not supported in vmap-of-cond.",
+                "Where each example chooses, all branches run, also those that none takes.",
+                "Call io_callback outside of the branches, with what says whether to act, or use "
+                "lax.map.",
+            )
         index = bdim_at_front(index, index_dim, axis_size)
         operands = [bdim_at_front(x, d, axis_size) for x, d in zip(operands, op_dims)]
         results = []

@@ -20,6 +20,7 @@ from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import define_primitive
 from pyjax.lax.common import (
     NUMBER,
+    aval_of,
     canonical_dtype,
     check_dtype,
     dtype_of,
@@ -29,6 +30,7 @@ from pyjax.lax.common import (
     shape_of,
 )
 from pyjax.lax.convert import convert_element_type
+from pyjax.lax.creation import full
 from pyjax.lax.dot_types import Precision as LaxPrecision
 from pyjax.lax.dot_types import PrecisionLike, canonicalize_precision
 from pyjax.lax.shape import reshape, rev
@@ -270,6 +272,10 @@ def _conv_transpose(cts: Sequence[Any], lhs: Any, rhs: Any, **params: Any) -> li
 # -- batching --------------------------------------------------------------------------------------
 
 
+def _without(aval: ShapedArray, axis: int) -> ShapedArray:
+    return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]))
+
+
 def _conv_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
     (lhs, rhs), (lhs_dim, rhs_dim) = args, dims
     dn = params["dimension_numbers"]
@@ -282,6 +288,11 @@ def _conv_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **p
         changed = dict(params, feature_group_count=feature_groups, batch_group_count=batch_groups)
         return conv_general_dilated_p.bind1(x, y, **changed)
 
+    if not axis_size:  # groups and strides of no examples could not be counted
+        avals = [aval_of(x) for x in args]
+        one = [a if d is not_mapped else _without(a, d) for a, d in zip(avals, dims)]
+        (out,) = conv_general_dilated_p.abstract_eval(*one, **params)
+        return [full((0, *out.shape), 0, out.dtype)], [0]
     if lhs_dim is not not_mapped and rhs_dim is not not_mapped:
         # Each example is a group of its own: of the batch if that is grouped already,
         # else of features.

@@ -1,0 +1,113 @@
+"""Small programs that behaved differently from the reference, one of each kind."""
+
+import collections
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import lax, tree_util
+
+
+def test_all_leaves_counts_what_is_no_leaf() -> None:
+    trees = (None, (None,), (), ([()],), [], (1, 2), {}, [[None], None])
+    for tree in trees:
+        assert not tree_util.all_leaves([tree], is_leaf=lambda t: tree_util.all_leaves([t]))
+    assert tree_util.all_leaves([1, (2,)], is_leaf=lambda t: isinstance(t, tuple))
+
+
+def test_jaxprs_are_printed_with_the_names_of_scopes() -> None:
+    def f(x):
+        with pyjax.named_scope("inner"):
+            return x + 1
+
+    jaxpr = pyjax.make_jaxpr(f)(1.0).jaxpr
+    assert "[inner]" in jaxpr.pretty_print(name_stack=True)
+    assert "[inner]" not in jaxpr.pretty_print()
+    assert jaxpr.pretty_print(source_info=True, name_stack=True).startswith("{ lambda ;")
+
+
+@pytest.mark.parametrize("in_axes", [(0, 0), (None, 0), (0, None)])
+@pytest.mark.parametrize("groups", [{}, {"feature_group_count": 3}])
+def test_vmap_of_a_convolution_over_no_examples(in_axes, groups) -> None:
+    x = jnp.ones((2, 3, 9, 10))
+    k = jnp.ones((6, 3 // groups.get("feature_group_count", 1), 4, 5))
+    args = [jnp.ones((0, *a.shape)) if d == 0 else a for a, d in zip((x, k), in_axes)]
+    f = pyjax.vmap(lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "VALID", **groups), in_axes)
+    assert f(*args).shape == (0, 2, 6, 6, 6)
+
+
+def test_vmap_names_the_function_in_its_docstring() -> None:
+    def superfun(a):
+        """Does things."""
+
+    doc = pyjax.vmap(superfun).__doc__
+    assert doc.startswith("Vectorized version of superfun.") and doc.endswith("Does things.")
+
+
+def test_backward_rules_run_without_the_64_bit_types_of_the_forward_pass() -> None:
+    @pyjax.custom_vjp
+    def f(x):
+        return x**2.0
+
+    f.defvjp(lambda x: (f(x), jnp.sin(x)), lambda r, t: (r * t,))
+
+    def g(x):
+        with pyjax.enable_x64():
+            return f(jnp.array(x, jnp.float64))
+
+    assert g(5.0).dtype == np.float64
+    derivative = pyjax.grad(g)(5.0)
+    assert derivative.dtype == np.float32
+    np.testing.assert_allclose(derivative, np.sin(5.0), rtol=1e-6)
+
+
+class Wrapper:
+    """What stands for an array."""
+
+    def __init__(self, value) -> None:
+        self.value = value
+
+    def __jax_array__(self):
+        return jnp.asarray(self.value)
+
+
+W = Wrapper([1.0, 2.0])
+TAKERS = {
+    "where": (lambda: jnp.where(Wrapper([True, False]), W, W), [1, 2]),
+    "ravel": (lambda: jnp.ravel(W), [1, 2]),
+    "vdot": (lambda: jnp.vdot(W, W), 5),
+    "full_like": (lambda: jnp.full_like(W, 3), [3, 3]),
+    "zeros_like": (lambda: jnp.zeros_like(W), [0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", TAKERS)
+def test_what_stands_for_an_array_is_taken(name: str) -> None:
+    call, want = TAKERS[name]
+    np.testing.assert_array_equal(call(), want)
+
+
+MASKED = np.ma.array([1, 2], mask=[0, 1])
+
+
+@pytest.mark.parametrize("take", [pyjax.device_put, pyjax.jit(lambda x: x), jnp.sin, jnp.negative])
+def test_masked_arrays_are_refused(take) -> None:
+    with pytest.raises(ValueError, match="masked arrays are not supported"):
+        take(MASKED)
+
+
+def test_arrays_have_no_hash() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(jnp.ones(2))
+    assert isinstance(pyjax.tree.structure(1), collections.abc.Hashable)
+
+
+def test_vmap_of_branches_that_act_outside_is_refused() -> None:
+    def f(p):
+        act = pyjax.experimental.io_callback
+        return lax.cond(p, lambda: act(print, None), lambda: act(print, None))
+
+    with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
+        pyjax.vmap(f)(jnp.array([True, True]))
