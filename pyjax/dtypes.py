@@ -23,7 +23,7 @@ from pyjax.core.errors import TypePromotionError
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     """The dtype that arrays get where this one is asked for: 64 bits become 32 unless
-    `jax_enable_x64` is on.
+    `jax_enable_x64` is on. None is NumPy's default, a float.
 
     Raises:
       TypeError: no array has it.   ValueError: an extended dtype (that of random keys), unless
@@ -32,7 +32,7 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     >>> canonicalize_dtype(float)
     dtype('float32')
     """
-    return _canonicalize_dtype(dtype, allow_extended_dtype)
+    return _canonicalize_dtype(float if dtype is None else dtype, allow_extended_dtype)
 
 
 def scalar_type_of(x: Any) -> type:

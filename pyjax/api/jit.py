@@ -5,6 +5,7 @@ after that.
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -114,8 +115,19 @@ def _programs_of(
     return tables.setdefault(settings, _Programs())
 
 
+class _SignatureOfFunction:
+    """`inspect.signature` of a jitted function, also where it does not follow `__wrapped__`."""
+
+    def __get__(self, instance: Any, owner: type) -> inspect.Signature:
+        if instance is None:
+            raise AttributeError("__signature__")  # the class has that of its `__init__`
+        return inspect.signature(instance.__wrapped__)
+
+
 class Jit:
     """A function that is compiled when it is called; made by `jit`."""
+
+    __signature__ = _SignatureOfFunction()
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from pyjax.core.avals import AbstractValue as AbstractValue
 from pyjax.core.avals import ShapedArray as ShapedArray
 from pyjax.core.avals import abstract_token as abstract_token
 from pyjax.core.avals import is_valid_value as valid_jaxtype
+from pyjax.core.avals import pytype_aval_mappings as pytype_aval_mappings
 from pyjax.core.check_jaxpr import check_jaxpr as check_jaxpr
 from pyjax.core.debug_info import DebugInfo as DebugInfo
 from pyjax.core.effects import Effect as Effect

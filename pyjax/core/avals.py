@@ -290,6 +290,10 @@ def dtype_name(dtype: Any) -> str:
 
 _AvalRule = Callable[[Any], AbstractValue]
 _aval_rules: dict[type, _AvalRule] = {}
+# The same table under the name that libraries know: they add types of theirs.
+pytype_aval_mappings = _aval_rules
+# How values of such a type become NumPy arrays, where `np.asarray` is not what does it.
+host_conversions: dict[type, Callable[[Any], Any]] = {}
 
 
 def register_aval_rule(cls: type, rule: _AvalRule) -> None:

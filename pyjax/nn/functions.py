@@ -18,7 +18,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.errors import AxisError, new_error
-from pyjax.numpy.util import check_arraylike, promote_args_inexact
+from pyjax.numpy.util import axis_items, check_arraylike, promote_args_inexact
 
 ArrayLike = Any
 Array = Any
@@ -337,7 +337,7 @@ def log1mexp(x: ArrayLike) -> Array:
 
 
 def _axis_tuple(axis: Axis, ndim: int) -> tuple[int, ...]:
-    axes = tuple(range(ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = tuple(range(ndim)) if axis is None else axis_items(axis)
     for a in axes:
         if not -ndim <= a < ndim:
             raise new_error(

@@ -307,8 +307,8 @@ def expand_dims(a: ArrayLike, axis: Any) -> Array:
     (3, 1)
     """
     a = util.ensure_arraylike("expand_dims", a)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    return lax.expand_dims(a, util.canonicalize_axes(tuple(axes), a.ndim + len(axes)))
+    axes = util.axis_items(axis)
+    return lax.expand_dims(a, util.canonicalize_axes(axes, a.ndim + len(axes)))
 
 
 def squeeze(a: ArrayLike, axis: Any = None) -> Array:

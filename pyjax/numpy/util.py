@@ -475,10 +475,19 @@ def canonicalize_axes(axes: Any, ndim: int, name: str = "axis") -> tuple[int, ..
 
 
 def axis_items(axes: Any) -> tuple[Any, ...]:
-    """One axis, or a tuple, list or 1-d array of them, as a tuple of axes still to be checked."""
+    """One axis, or any iterable of them (a list, a range, a 1-d array), as a tuple of axes still to
+    be checked.
+
+    >>> axis_items(1), axis_items(range(2))
+    ((1,), (0, 1))
+    """
     if isinstance(axes, (tuple, list)):
         return tuple(axes)
-    return tuple(axes.tolist()) if isinstance(axes, np.ndarray) and axes.ndim == 1 else (axes,)
+    if isinstance(axes, (int, str, Tracer)) or not hasattr(axes, "__iter__"):
+        return (axes,)
+    if hasattr(axes, "ndim") and axes.ndim != 1:
+        return (axes,)
+    return tuple(axes)
 
 
 def static_int(value: Any, name: str) -> int:

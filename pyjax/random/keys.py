@@ -23,6 +23,7 @@ from pyjax.lax import key_movement as key_movement  # lets data movement take ke
 from pyjax.lax import random_keys
 from pyjax.lax.random_generators import PRNGImpl, prngs
 from pyjax.lax.sharding_constraint import with_sharding_constraint
+from pyjax.numpy.util import axis_items
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, says_nothing
 
@@ -347,7 +348,7 @@ def bits(
     kind = np.dtype(np.uint32) if dtype is None else dtypes.canonicalize_dtype(dtype)
     if not dtypes.issubdtype(kind, np.unsignedinteger):
         raise new_error(ValueError, f"bits makes unsigned integers, got dtype {kind}")
-    return random_bits(scalar_key("bits", key), kind.itemsize * 8, shape).astype(kind)
+    return random_bits(scalar_key("bits", key), kind.itemsize * 8, axis_items(shape)).astype(kind)
 
 
 def random_bits(scalar: Array, width: int, shape: Sequence[int]) -> Array:

@@ -17,7 +17,12 @@ from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.errors import new_error
-from pyjax.numpy.util import canonicalize_axis, check_arraylike, promote_dtypes_inexact
+from pyjax.numpy.util import (
+    axis_items,
+    canonicalize_axis,
+    check_arraylike,
+    promote_dtypes_inexact,
+)
 from pyjax.random.keys import laid_out, random_bits, scalar_key, split
 
 Array = Any
@@ -42,9 +47,8 @@ def as_shape(name: str, shape: Any) -> tuple[int, ...]:
     Raises:
       TypeError: not integers (a traced size, say).
     """
-    sequence = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
-        return tuple(int(n.__index__()) for n in sequence)
+        return tuple(int(n.__index__()) for n in axis_items(shape))
     except (AttributeError, TypeError):
         raise new_error(
             TypeError,

@@ -12,7 +12,7 @@ import numpy as np
 
 from pyjax.core import array as core_array
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray, physical_aval
+from pyjax.core.avals import ShapedArray, host_conversions, physical_aval
 from pyjax.core.errors import OutOfMemoryError, fail, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import Frame, python_user_frame
@@ -562,6 +562,9 @@ def array_from_host(
 ) -> DeviceArray:
     """An array with a copy of a NumPy value or Python scalar, converted to `aval`'s dtype."""
     spec = array_spec(aval, device or default_device(), committed)
+    conversion = host_conversions.get(type(value))
+    if conversion is not None:
+        value = conversion(value)
     return _from_view(spec, np.asarray(value, dtype=spec.kind.numpy_dtype))
 
 

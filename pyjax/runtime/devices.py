@@ -286,10 +286,10 @@ def get_backend(platform: str | AbstractClient | None = None) -> AbstractClient:
     plugin = plugins.get(_registered(platform, set(plugins)))
     lacking = "" if plugin is None else plugin.missing()
     if lacking:
-        raise new_error(RuntimeError, f"there is no platform {platform!r} here: {lacking}")
+        raise new_error(RuntimeError, f"Unknown backend {platform!r}: {lacking}")
     raise new_error(
         RuntimeError,
-        f"unknown backend {platform!r}: the initialised platforms are {', '.join(clients)}.",
+        f"Unknown backend {platform!r}: the initialised platforms are {', '.join(clients)}.",
         "Platforms are started at the first use, those of jax_platforms or all that are found.",
         "Name one of them, or list it in jax_platforms before the first use.",
     )

@@ -27,7 +27,7 @@ def test_live_arrays() -> None:
     kept = [jnp.ones(3) + i for i in range(4)]
     assert len(pyjax.live_arrays()) >= before + 4
     del kept
-    with pytest.raises(RuntimeError, match="unknown backend 'foo'"):
+    with pytest.raises(RuntimeError, match="Unknown backend 'foo'"):
         pyjax.live_arrays("foo")
 
 

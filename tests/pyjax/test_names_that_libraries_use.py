@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import lax, tree_util
+from pyjax import core, lax, nn, random, tree_util
 from pyjax.core import ShapedArray
+from pyjax.interpreters import xla
 
 
 class Box:
@@ -283,3 +285,69 @@ def test_transposing_a_tree_by_name() -> None:
     outer, inner = tree_util.tree_structure([0, 0]), tree_util.tree_structure({"a": 0})
     by_name = tree_util.tree_transpose(outer, inner, pytree_to_transpose=[{"a": 1}, {"a": 2}])
     assert by_name == {"a": [1, 2]}
+
+
+class Reading:
+    """A value with a name; libraries tell how such types become arrays."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    @property
+    def degrees(self) -> np.ndarray:
+        return np.asarray(self.value) * 2
+
+
+def test_types_that_are_told_how_to_become_arrays() -> None:
+    as_array = xla.canonicalize_dtype_handlers[np.ndarray]
+    assert as_array(np.ones(2)).dtype == np.float32
+    with pytest.raises(TypeError, match="not a valid array type"):
+        pyjax.jit(jnp.sin)(Reading(1.0))
+    core.pytype_aval_mappings[Reading] = lambda x: core.pytype_aval_mappings[np.ndarray](x.degrees)
+    xla.canonicalize_dtype_handlers[Reading] = lambda x: as_array(x.degrees)
+    try:
+        assert pyjax.jit(lambda x: x + 1)(Reading(3.0)) == 7
+        assert pyjax.jit(lambda x: x + Reading(3.0).degrees)(1.0) == 7
+        assert pyjax.vmap(lambda x, y: x + lax.cos(y), (0, None))(jnp.ones(1), Reading(0.0)) == 2
+        assert lax.add(Reading(1.0), 1.0) == 3
+    finally:
+        del core.pytype_aval_mappings[Reading]
+        xla.canonicalize_dtype_handlers[Reading] = None
+
+
+@pytest.mark.parametrize(
+    "axes", [range(2), [0, 1], np.array([0, 1]), jnp.array([0, 1]), {0: "", 1: ""}.keys()], ids=repr
+)
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (jnp.expand_dims, (1, 1, 2, 3, 4)),
+        (jnp.sum, (4,)),
+        (jnp.std, (4,)),
+        (jnp.any, (4,)),
+        (jnp.flip, (2, 3, 4)),
+        (nn.softmax, (2, 3, 4)),
+        (nn.logsumexp, (4,)),
+        (lambda x, axes: jnp.squeeze(x[None, None], axes), (2, 3, 4)),
+        (lambda x, axes: jnp.roll(x, 1, axes), (2, 3, 4)),
+        (lambda x, axes: jnp.moveaxis(x, axes, axes), (2, 3, 4)),
+        (lambda x, axes: random.uniform(random.key(0), axes), (0, 1)),
+        (lambda x, axes: random.bits(random.key(0), axes), (0, 1)),
+    ],
+)
+def test_axes_and_shapes_are_any_iterable(function, shape, axes) -> None:
+    assert function(jnp.ones((2, 3, 4)), axes).shape == shape
+
+
+def test_one_axis_or_size_of_any_integer_type() -> None:
+    assert nn.logsumexp(jnp.ones((2, 3)), np.int32(1)).shape == (2,)
+    assert random.bits(random.key(0), 3).shape == (3,)
+    with pytest.raises(TypeError, match="axis must be an integer, got 'ab'"):
+        jnp.sum(jnp.ones(3), "ab")
+
+
+def test_signatures_of_compiled_functions() -> None:
+    compiled = pyjax.jit(lambda x, *, n=1: x, static_argnames="n")
+    for follow in (True, False):
+        assert str(inspect.signature(compiled, follow_wrapped=follow)) == "(x, *, n=1)"
+    assert inspect.signature(type(compiled)).parameters

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pyjax._config import options
 
+from pyjax import dtypes as public_dtypes
 from pyjax.core import dtypes
 
 TABLE = json.loads((Path(__file__).parent / "promotion_table.json").read_text())
@@ -67,6 +68,7 @@ def test_issubdtype(a, b, expected):
 def test_canonicalize_dtype():
     assert dtypes.canonicalize_dtype(np.int64) == np.int32
     assert dtypes.canonicalize_dtype(complex) == np.complex64
+    assert public_dtypes.canonicalize_dtype(None) == np.float32
     with options.enable_x64(True):
         assert dtypes.canonicalize_dtype(np.int64) == np.int64
     with pytest.raises(TypeError, match="not a valid"):

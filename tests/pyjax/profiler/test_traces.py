@@ -226,5 +226,5 @@ def test_memory(tmp_path: Path) -> None:
         found[names[sample["location_id"][0]], labels["kind"]] = (sample["value"], labels["device"])
     (count, size), device = found["float32[1234,3]", "buffer"]
     assert count >= 1 and size == count * kept.nbytes and device == str(kept.device)
-    with pytest.raises(RuntimeError, match="unknown backend"):
+    with pytest.raises(RuntimeError, match="Unknown backend"):
         profiler.device_memory_profile("foo")
