@@ -55,6 +55,13 @@ EXAMPLES = [
         0.08,
     ),
     Example(
+        "nuts_numpyro.py",
+        ("numpyro",),
+        ("--samples", "500", "--warmup", "300", "--steps", "500"),
+        {"deviation_of_mean": 3.2, "loss_of_guide": 32.2587},
+        0.08,
+    ),
+    Example(
         "gaussian_process.py",
         ("jaxopt",),
         ("--points", "60"),
@@ -73,6 +80,12 @@ EXAMPLES = [
         ("--steps", "40"),
         {"loss": 0.00145126},
         1e-2,
+    ),
+    Example(
+        "flow.py",
+        ("distrax", "haiku", "optax", "tensorflow_probability", "six"),
+        ("--steps", "25"),
+        {"loss": 1.72295},
     ),
     Example(
         "array_api.py",
