@@ -8,6 +8,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.kernels.library.attention import runs_as_attention
 from xla_backend.kernels.library.score_streams import runs_as_streams
 from xla_backend.passes.attention_fusion import AttentionFusion
+from xla_backend.passes.attention_row_sums import AttentionRowSums
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.dot_operand_types import DotOperandNarrowing
@@ -49,6 +50,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         # Before fusion, which would take the conversions elsewhere.
         DotOperandNarrowing(),
         DotResultNarrowing(),
+        # Before the next, whose fusions would hold the sums.
+        AttentionRowSums(runs_as_attention),
         # Before any fusion, which would take the softmax apart from its products.
         AttentionFusion(runs_as_attention, runs_as_streams),
         LoopFusion(),
