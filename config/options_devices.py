@@ -21,7 +21,7 @@ bcoo_cusparse_lowering = option(
     affects=Affects.TRACE,
     scope=Scope.GLOBAL,
     help="Sparse products on GPUs call the vendor library.",
-    waits_for="pyjax has no sparse arrays, and no GPU that could call the vendor's library",
+    waits_for="sparse products are gathers and scatters, which call no vendor's library",
 )
 
 check_proxy_envs = option(

@@ -13,6 +13,7 @@ from pyjax import lax
 from pyjax.api.vmap import vmap
 from pyjax.core.array import Array
 from pyjax.core.errors import fail
+from pyjax.core.trace import Tracer
 from pyjax.experimental.sparse.bcoo_array import (
     BCOO,
     bcoo_sum_duplicates,
@@ -22,6 +23,7 @@ from pyjax.experimental.sparse.bcoo_array import (
 )
 from pyjax.experimental.sparse.bcoo_layouts import bcoo_update_layout
 from pyjax.experimental.sparse.bcoo_moves import bcoo_squeeze
+from pyjax.lax import GatherScatterMode
 
 Dims = tuple[int, ...]
 
@@ -157,12 +159,14 @@ def bcoo_gather(
 ) -> BCOO:
     """Parts of the array at start indices, as `lax.gather` takes them.
 
-    Starts are moved so that parts are in the array, whatever `mode` says of others.
-
+    Args:
+      mode: "clip" and "promise_in_bounds" (the default) move starts so that parts are in the array;
+        with "fill" parts that are not are zeros, if that is `fill_value`.
     Raises:
-      NotImplementedError: dimensions of operand and indices are batched together.
+      NotImplementedError: dimensions of operand and indices are batched together; parts would be
+        filled with something else than zeros, and starts are not known to be in bounds.
     """
-    del unique_indices, indices_are_sorted, mode, fill_value
+    del unique_indices, indices_are_sorted
     numbers = dimension_numbers
     if numbers.operand_batching_dims:
         fail(
@@ -176,13 +180,24 @@ def bcoo_gather(
     collapsed = numbers.collapsed_slice_dims
     kept = tuple(size for d, size in enumerate(slice_sizes) if d not in collapsed)
 
+    parsed = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
+    fill = parsed is GatherScatterMode.FILL_OR_DROP
+    moves = [operand.shape[d] - slice_sizes[d] for d in numbers.start_index_map]
+    limits = np.asarray(moves, np.int64)
+    if fill and not (fill_value is not None and fill_value == 0):
+        _check_in_bounds(starts, limits)
+        fill = False
+
     def part(start: Array) -> tuple[Array, Array]:
         at: list[Any] = [0] * operand.ndim
         for column, dim in enumerate(numbers.start_index_map):
             at[dim] = start[column]
         found = bcoo_dynamic_slice(operand, at, slice_sizes)
         found = full_batches(bcoo_squeeze(found, dimensions=collapsed))
-        return found.data, found.indices
+        if not fill:
+            return found.data, found.indices
+        ok = jnp.all((start >= 0) & (start <= limits.astype(start.dtype)))
+        return jnp.where(ok, found.data, jnp.zeros((), found.dtype)), found.indices
 
     data, indices = vmap(part)(starts.reshape(-1, starts.shape[-1]))
     buffers = (data.reshape(*batch, *data.shape[1:]), indices.reshape(*batch, *indices.shape[1:]))
@@ -195,3 +210,19 @@ def bcoo_gather(
     if any(permutation[d] != d for d in range(len(batch))):
         stacked = bcoo_update_layout(stacked, n_batch=0, n_dense=0)
     return stacked.transpose(permutation)
+
+
+def _check_in_bounds(starts: Array, limits: np.ndarray) -> None:
+    """Fail unless starts are known to be in bounds."""
+    known = not isinstance(starts, Tracer)
+    if known:
+        values = np.asarray(starts)
+        if np.all((values >= 0) & (values <= limits)):
+            return
+    fail(
+        NotImplementedError,
+        "bcoo_gather: mode=GatherScatterMode.FILL_OR_DROP not yet supported for start indices that "
+        f"{'are out of bounds' if known else 'are not known'}.",
+        "parts that are out of bounds would be filled with values that are not zero.",
+        'Give mode="clip", or fill_value=0.',
+    )

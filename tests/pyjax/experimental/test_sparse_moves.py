@@ -202,6 +202,21 @@ def test_gather():
     np.testing.assert_array_equal([row.todense() for row in mat], X)
 
 
+@pytest.mark.parametrize("n_batch", [0, 1])
+def test_gather_out_of_bounds(n_batch):
+    mat, at = BCOO.fromdense(X, n_batch=n_batch), jnp.array([1, 7, -9])
+
+    def take(**how):
+        return sparse.sparsify(lambda x: jnp.take(x, at, axis=1, **how))(mat)
+
+    for how in (dict(mode="clip"), dict(mode="fill", fill_value=0)):
+        np.testing.assert_array_equal(take(**how).todense(), jnp.take(X, at, axis=1, **how))
+    with pytest.raises(NotImplementedError, match="out of bounds"):
+        take()
+    inside = sparse.sparsify(lambda x: jnp.take(x, jnp.array([2, 0]), axis=1))(mat)
+    np.testing.assert_array_equal(inside.todense(), X[:, [2, 0]])
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("padding", ["SAME", "VALID", [(2, 0)]])
 def test_convolution(stride, padding):
