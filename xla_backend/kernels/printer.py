@@ -214,7 +214,9 @@ class _Printer:
             self._loop(s, depth)
 
     def _several(self, values: Sequence[Value]) -> str:
-        return f"[{', '.join(self._name(v) for v in values)}]"
+        """Values that are numbered one after another: the first and the last."""
+        names = [self._name(v) for v in values]
+        return f"[{names[0]}, ..., {names[-1]}]"
 
     def _lines_of(self, lines: Lines) -> str:
         apart = f"stride={lines.stride}"

@@ -207,7 +207,7 @@ class _GroupProduct:
         tiling: GroupTiling,
         finish: Finish,
     ) -> None:
-        assert tiling.rows % (GROUP_ROWS * tiling.groups) == 0
+        assert tiling.rows % (GROUP_ROWS * tiling.groups) == 0 and tiling.stages > 1
         self.e, self.b = e, e.builder
         self.sizes, self.recipe, self.tiling, self.finish = sizes, recipe, tiling, finish
         self.recipes = recipe.of_side(0), recipe.of_side(1)

@@ -282,7 +282,7 @@ def test_text() -> None:
         "lhs[0...] = box_copy(64x64, p0[at 0, 0, i], arrived[0])",
         "await_arrivals(arrived[(slab % 2)], parity=(slab // 2))",
         "lhs[4096*(slab % 2)...; stride=1024], rhs[4096*(slab % 2)...; outer, leading=8192",
-        "pending=1)",
+        "[v64, ..., v95] = group_wait([v32, ..., v63], pending=1)",
         "pending=0)",
     ):
         assert line in text
