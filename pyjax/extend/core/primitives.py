@@ -9,6 +9,10 @@ from pyjax.api.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
 from pyjax.api.custom_vjp import custom_lin_p as custom_lin_p
 from pyjax.api.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
 from pyjax.api.jit import jit_p as jit_p
+from pyjax.core.structural import add_any_p as add_any_p
+from pyjax.core.structural import get_p as get_p
+from pyjax.core.structural import swap_p as swap_p
+from pyjax.lax.collectives_ragged import ragged_all_to_all_p as ragged_all_to_all_p
 from pyjax.lax.linalg import cholesky_p as cholesky_p
 from pyjax.lax.linalg import eig_p as eig_p
 from pyjax.lax.linalg import eigh_p as eigh_p
@@ -27,5 +31,7 @@ from pyjax.lax.random_keys import random_fold_in_p as random_fold_in_p
 from pyjax.lax.random_keys import random_seed_p as random_seed_p
 from pyjax.lax.random_keys import random_split_p as random_split_p
 
+# Of `interpreters.ad` it has this name.
+add_jaxvals_p = add_any_p
 # All of lax, whatever family they belong to.
 globals().update({name: value for name, value in vars(lax).items() if name.endswith("_p")})
