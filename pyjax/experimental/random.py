@@ -11,8 +11,9 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import random as keys
+from pyjax.core.refs import Ref
 from pyjax.core.tree_util import register_pytree_node
-from pyjax.ref import Ref, addupdate, get, new_ref
+from pyjax.lax.refs.access import addupdate, get, new_ref
 
 Array = Any
 ArrayLike = Any
