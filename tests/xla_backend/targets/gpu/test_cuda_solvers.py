@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -245,3 +246,36 @@ def test_what_stays_on_the_host_is_said_once() -> None:
     transforms.stays_on_host("lapack.geev")
     transforms.stays_on_host("pyjax_callback")
     assert transforms.device_function("lapack.geev") is None
+
+
+def test_lists_of_addresses_are_there_until_they_are_used(
+    monkeypatch: pytest.MonkeyPatch, gpu: Any
+) -> None:
+    """A routine takes two, and the second one may be one too many to keep both."""
+    monkeypatch.setattr(solver_calls, "_MOST_LISTS", 1)
+    caller, taken, seen = solver_calls._Caller, list[Any](), list[bool]()
+    memory, of_cublas = caller.memory, caller.of_cublas
+
+    def remembered(self: Any, nbytes: int) -> Any:
+        found = memory(self, nbytes)
+        taken.append(weakref.ref(found))
+        return found
+
+    def watched(self: Any, name: str) -> Any:
+        function = of_cublas(self, name)
+
+        def call(*arguments: Any) -> Any:
+            if name == "trsmBatched":
+                seen.extend(reference() is not None for reference in taken)
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(caller, "memory", remembered)
+    monkeypatch.setattr(caller, "of_cublas", watched)
+    text = """ENTRY main { a = f32[3,70,70] parameter(0)  b = f32[3,70,2] parameter(1)
+      ROOT r = f32[3,70,2] triangular-solve(a, b), left_side=true, lower=true,
+        unit_diagonal=false, transpose_a=NO_TRANSPOSE }"""
+    a = matrices(np.float32, 3, 70, 70) + 70 * np.eye(70, dtype=np.float32)
+    check(text, [a, matrices(np.float32, 3, 70, 2)], gpu)
+    assert seen == [True, True]

@@ -128,19 +128,20 @@ class _Caller:
         runtime = self.device.cupy.cuda.runtime
         runtime.memsetAsync(address, 0, count * self.size, self.device.stream.ptr)
 
-    def addresses(self, first: int, elements: int, count: int) -> int:
-        """The address of a list of addresses, of `count` problems that lie one behind the other. It
-        is kept for the next run, which mostly has the same memory."""
+    def addresses(self, first: int, elements: int, count: int) -> Any:
+        """Memory with a list of addresses, of `count` problems that lie one behind the other, which
+        whoever uses it holds until then. It is kept for the next run, which mostly has the same
+        memory; those that were not used for longest go."""
         key = first, elements, count
-        found = self._lists.get(key)
+        found = self._lists.pop(key, None)
         if found is None:
             found = self.memory(count * _ADDRESS)
             listed = first + elements * self.size * np.arange(count, dtype=np.uint64)
             self.device.to_device(found.ptr, listed.view(np.uint8))
             for oldest in list(self._lists)[: max(0, len(self._lists) - _MOST_LISTS + 1)]:
                 self._lists.pop(oldest, None)
-            self._lists[key] = found
-        return found.ptr
+        self._lists[key] = found
+        return found
 
     def triangle(self, letter: int) -> int:
         lower = chr(letter) == "L"
@@ -165,7 +166,7 @@ def _potrf(c: _Caller, batches: int, n: int, uplo: int, a: int, factor: int, inf
     triangle = c.triangle(uplo)
     if batches > 1 and n <= _MOST_AT_ONCE:
         listed = c.addresses(factor, n * n, batches)
-        c.function("potrfBatched")(c.handle, triangle, n, listed, n, info, batches)
+        c.function("potrfBatched")(c.handle, triangle, n, listed.ptr, n, info, batches)
         return
     work, count = c.workspace("potrf", (n, triangle), triangle, n, factor, n)
     for i in range(batches):
@@ -179,7 +180,7 @@ def _getrf(
     c.copy(lu, a, batches * m * n)
     if batches > 1 and m == n <= _MOST_AT_ONCE:
         listed = c.addresses(lu, n * n, batches)
-        c.of_cublas("getrfBatched")(c.cublas_handle, n, listed, n, pivots, info, batches)
+        c.of_cublas("getrfBatched")(c.cublas_handle, n, listed.ptr, n, pivots, info, batches)
         return
     work, _ = c.workspace("getrf", (m, n), m, n, lu, m)
     for i in range(batches):
@@ -363,7 +364,7 @@ def _trsm(
     if batches > 1 and p <= _MOST_AT_ONCE:
         matrices, rights = c.addresses(a, p * p, batches), c.addresses(x, m * n, batches)
         c.of_cublas("trsmBatched")(
-            c.cublas_handle, *how, m, n, one, matrices, p, rights, m, batches
+            c.cublas_handle, *how, m, n, one, matrices.ptr, p, rights.ptr, m, batches
         )
         return
     for i in range(batches):
