@@ -7,13 +7,13 @@ plain, the meaning of the kernel IR.
     interpreter.outputs()
 
 Blocks of a grid run one after another in the order that one asks for; where they may wait for each
-other, they take turns (`kernels.block_turns`). The threads of a block and
-the lanes of a vector run in lockstep: a value inside their loops is an array with one axis for
-each. So do many blocks, and the rounds of independent serial loops, where nobody looks at single
-steps (`run`): that is faster by far, and finds rounds that are not independent after all. Accesses
-that a schedule must not make raise (`kernels.races`): outside a buffer, of elements that nothing
-wrote, and by two blocks, threads or rounds whose order is left open. What a kernel asks of a GPU
-can be counted on the way (`kernels.counters`).
+other, they take turns (`kernels.block_turns`). The threads of a block and the lanes of a vector run
+in lockstep: a value inside their loops is an array with one axis for each. So do many blocks, and
+the rounds of independent serial loops, where nobody looks at single steps (`run`): that is faster
+by far, and finds rounds that are not independent after all. Accesses that a schedule must not make
+raise (`kernels.races`): outside a buffer, of elements that nothing wrote, and by two blocks,
+threads or rounds whose order is left open. What a kernel asks of a GPU can be counted on the way
+(`kernels.counters`).
 """
 
 from __future__ import annotations

@@ -38,8 +38,11 @@ from xla_backend.kernels.ir import (
 from xla_backend.kernels.library.look_back import Tiling, scan_looking_back, tiling_of
 from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.scan_parts import Scanned
+from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.kernels.races import KernelRunError, RaceError, UnwrittenReadError
 from xla_backend.kernels.verifier import KernelVerificationError, verify_kernel
+from xla_backend.program.ir import Program
+from xla_backend.program.serialize import program_from_bytes, program_to_bytes
 from xla_backend.targets.gpu.architectures import ARCHITECTURES
 from xla_backend.targets.gpu.cards import CARDS
 from xla_backend.targets.gpu.roofline import estimate
@@ -182,6 +185,16 @@ def test_one_step_at_a_time() -> None:
     kinds = {type(step.statement) for step in interpreter.steps()}
     assert {Ticket, Signal, Await} <= kinds
     np.testing.assert_array_equal(interpreter.outputs()[0], 5 + np.cumsum(integers(dims)))
+
+
+def test_it_is_kept_in_files_as_it_is() -> None:
+    kernel = sums((1, 300), SMALL)
+    program = Program("p", (), (), (), {"k": kernel})
+    again = program_from_bytes(program_to_bytes(program)).kernels["k"]
+    assert kernel_to_text(again) == kernel_to_text(kernel)
+    x = integers((1, 300))
+    for one, other in zip(Interpreter(again, [x]).run(), Interpreter(kernel, [x]).run()):
+        np.testing.assert_array_equal(one, other)
 
 
 # -- mistakes --------------------------------------------------------------------------------------
