@@ -176,6 +176,7 @@ class Array(HasAval):
     choose: _Method
     clip: _Method
     compress: _Method
+    clone: _Method
     conj: _Method
     conjugate: _Method
     copy: _Method

@@ -76,7 +76,7 @@ def test_index_only_for_integer_scalars() -> None:
 
 
 def test_ambiguous_truth_and_scalar_conversion() -> None:
-    with pytest.raises(ValueError, match=r"float32\[3\].*x.any\(\) or x.all\(\)"):
+    with pytest.raises(ValueError, match=r"float32\[3\](?s:.*)x.any\(\) or x.all\(\)"):
         bool(jnp.ones(3))
     with pytest.raises(TypeError, match=r"0-dimensional arrays convert to float"):
         float(jnp.ones(3))
@@ -147,7 +147,7 @@ def test_deleted_arrays_say_so() -> None:
         x.block_until_ready,
         lambda: pyjax.jit(jnp.sin)(x),
     ):
-        with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=\[2, 3\]"):
+        with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=float32\[2,3\]"):
             use()
 
 
@@ -219,7 +219,7 @@ def test_the_type_declares_what_arrays_have() -> None:
         *array_methods._METHODS,
         *array_methods._PROPERTIES,
     }
-    refusing = {"flat", "__setitem__"}
+    refusing = {"flat", "__delitem__", "__setitem__"}
     of_devices = {"delete", "is_deleted"}  # of the buffer below
     own = {"__iter__", "__len__"}  # stand in the class
     operators = {f"__{r}{name}__" for name in array_methods._COMPILED for r in ("", "r")}
@@ -233,7 +233,7 @@ def test_device_put_and_get() -> None:
     assert put["a"].committed and put["b"][1].dtype == np.int32
     back = pyjax.device_get(put)
     assert isinstance(back["a"], np.ndarray)
-    with pytest.raises(TypeError, match="expected a Device"):
+    with pytest.raises(ValueError, match="expected a Device"):
         pyjax.device_put(1.0, "cpu")
 
 

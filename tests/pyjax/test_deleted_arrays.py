@@ -79,7 +79,7 @@ def test_functions_that_close_over_it(name: str, end: str) -> None:
         x.delete()
     else:
         pyjax.jit(lambda x: x + 1, donate_argnums=0)(x)
-    with pytest.raises(RuntimeError, match=r"deleted with shape=\[100\], dtype=float32"):
+    with pytest.raises(RuntimeError, match=r"deleted with shape=float32\[100\]"):
         f(large())
 
 
@@ -96,7 +96,7 @@ def test_deletion_between_the_stages(stage: str) -> None:
     x = large()
     reached = STAGES[stage](pyjax.jit(lambda y: y + x))
     x.delete()
-    with pytest.raises(RuntimeError, match=r"deleted with shape=\[100\]"):
+    with pytest.raises(RuntimeError, match=r"deleted with shape=float32\[100\]"):
         for step in ("lower", "compile"):
             if stage != "before tracing" and hasattr(reached, step):
                 reached = getattr(reached, step)()
@@ -150,7 +150,7 @@ USES: dict[str, Callable[[pyjax.Array], Any]] = {
 def test_uses(name: str) -> None:
     x = large()
     x.delete()
-    with pytest.raises(RuntimeError, match=r"deleted with shape=\[100\], dtype=float32"):
+    with pytest.raises(RuntimeError, match=r"deleted with shape=float32\[100\]"):
         USES[name](x)
 
 
@@ -166,7 +166,7 @@ def test_the_message() -> None:
     with pytest.raises(RuntimeError) as error:
         shifted(large())
     what, where, why, fix = str(error.value).split("\n  ")
-    assert what.startswith("Array has been deleted with shape=[100], dtype=float32: shifted at ")
+    assert what.startswith("Array has been deleted with shape=float32[100]: shifted at ")
     assert what.endswith("closes over it")
     assert "test_deleted_arrays.py" in where
     assert ".delete()" in why and "donate_argnums" in why
@@ -177,5 +177,5 @@ def test_the_message() -> None:
 def test_keys() -> None:
     key = pyjax.random.key(0)
     key.delete()
-    with pytest.raises(RuntimeError, match=r"deleted with shape=\[\], dtype=key<fry>"):
+    with pytest.raises(RuntimeError, match=r"deleted with shape=key<fry>\[\]"):
         pyjax.random.normal(key)

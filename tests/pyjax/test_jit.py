@@ -108,7 +108,7 @@ def test_bad_static_and_donated_arguments(options, message) -> None:
 
 
 def test_not_callable() -> None:
-    with pytest.raises(TypeError, match="jit expects a function, got int"):
+    with pytest.raises(TypeError, match="jit expects a callable, got int"):
         jit(3)
 
 
