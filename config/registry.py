@@ -134,6 +134,10 @@ class Option:
         acts only where another is set, or has two values that mean the same, says so here.
       interactions: what it does together with other options, in whole sentences.
       since: the version that first had it.
+
+    >>> with pyjax.enable_x64(True):
+    ...     jnp.arange(2).dtype.name
+    'int64'
     """
 
     def __init__(

@@ -16,6 +16,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from pyjax._config.registry import Option
+
 import pyjax
 
 # How packages call the set of modules that they load on first use.
@@ -89,8 +91,11 @@ class Public(NamedTuple):
 
     @property
     def doc(self) -> str:
-        """Its docstring, without indentation."""
-        return inspect.getdoc(self.value) or ""
+        """Its docstring, without indentation; of options what they say, and how all are used."""
+        doc = inspect.getdoc(self.value) or ""
+        if isinstance(self.value, Option):
+            return f"{self.value.help} See the page of options.\n\n{doc[doc.index('>>>') :]}"
+        return doc
 
 
 def _home(value: Any, name: str) -> tuple[bool, int, int, str]:

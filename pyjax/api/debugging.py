@@ -32,6 +32,12 @@ def callback(
       ordered: keep the order of ordered callbacks.
       partitioned: call per device with its part; with one device the same.
     Under grad the function sees the primal values, under vmap it is called for each example.
+
+    >>> seen = []
+    >>> pyjax.jit(lambda x: pyjax.debug.callback(lambda x: seen.append(int(x)), x))(3)
+    >>> pyjax.effects_barrier()
+    >>> seen
+    [3]
     """
     if callback is None:
         return functools.partial(debug_callback, ordered=ordered)
@@ -77,6 +83,10 @@ def print(
     NumPy's print options are those of the moment when this is called, or traced.
     Raises:
       TypeError: fmt is no string.  ValueError: an argument is not used.
+
+    >>> pyjax.jit(lambda x: pyjax.debug.print("x is {x}", x=x))(3)
+    x is 3
+    >>> pyjax.effects_barrier()
     """
     if fmt is None:
         return functools.partial(

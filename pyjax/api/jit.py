@@ -125,7 +125,11 @@ class _SignatureOfFunction:
 
 
 class Jit:
-    """A function that is compiled when it is called; made by `jit`."""
+    """A function that is compiled when it is called; made by `jit`.
+
+    >>> isinstance(pyjax.jit(jnp.sin), Wrapped)
+    True
+    """
 
     __signature__ = _SignatureOfFunction()
 

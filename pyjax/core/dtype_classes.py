@@ -312,12 +312,20 @@ def to_complex_dtype(dtype: Any) -> Any:
 
 
 def finfo(dtype: Any) -> Any:
-    """Machine limits of a floating dtype, bfloat16 and 8-bit floats included."""
+    """Machine limits of a floating dtype, bfloat16 and 8-bit floats included.
+
+    >>> finfo(jnp.float32).bits
+    32
+    """
     return ml_dtypes.finfo(_dtype_or_own(dtype))
 
 
 def iinfo(int_type: Any) -> Any:
-    """Machine limits of an integer dtype, 2- and 4-bit included, or of that of a number."""
+    """Machine limits of an integer dtype, 2- and 4-bit included, or of that of a number.
+
+    >>> iinfo(jnp.int8).max
+    127
+    """
     if type(int_type) is int:
         return np.iinfo(int)
     return ml_dtypes.iinfo(_dtype_or_own(int_type))

@@ -373,7 +373,11 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
-    """Children and auxiliary data of the root."""
+    """Children and auxiliary data of the root.
+
+    >>> flatten_one_level([1, (2, 3)])
+    ([1, (2, 3)], None)
+    """
     one = flatten_one_level_or_none(tree)
     if one is None:
         raise new_error(ValueError, f"can't tree-flatten type: {type(tree)}")

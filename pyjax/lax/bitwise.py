@@ -130,7 +130,11 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The high half of the double-width product of two integers."""
+    """The high half of the double-width product of two integers.
+
+    >>> lax.mulhi(jnp.int32(2**30), jnp.int32(8))
+    Array(2, dtype=int32)
+    """
     x, y = nary_operands("mulhi", x, y)
     return mulhi_p.bind1(x, y)
 

@@ -352,6 +352,10 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
 
     Raises:
       ValueError: a source or destination is repeated.
+
+    >>> turn = lambda x: lax.ppermute(x, "i", [(0, 1), (1, 0)])
+    >>> pyjax.vmap(turn, axis_name="i")(jnp.array([1, 2]))
+    Array([2, 1], dtype=int32)
     """
     check_bound(axis_name)
     pairs = tuple((int(s), int(d)) for s, d in perm)

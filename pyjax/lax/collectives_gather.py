@@ -230,6 +230,9 @@ def psum_scatter(
 
     Raises:
       ValueError: the dimension's size is not the axis size (tiled: not a multiple of it).
+
+    >>> pyjax.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(jnp.ones((2, 2)))
+    Array([2., 2.], dtype=float32)
     """
     no_groups("psum_scatter", axis_index_groups)
     size = axis_env.axis_size(axis_name)

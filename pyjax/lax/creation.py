@@ -181,7 +181,11 @@ empty_p = define_primitive(
 
 
 def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Array:
-    """An array whose values are not specified (zeros at present)."""
+    """An array whose values are not specified (zeros at present).
+
+    >>> lax.empty((2, 3), jnp.float32).shape
+    (2, 3)
+    """
     return empty_p.bind1(
         shape=canonical_shape(shape), dtype=canonical_dtype(dtype), out_sharding=out_sharding
     )

@@ -299,6 +299,10 @@ def dot_general(
       Array with the batch dimensions first, then lhs's, then rhs's remaining dimensions.
     Raises:
       TypeError: sizes, dtypes or dimension numbers do not fit (both operands are printed).
+
+    >>> axes = (((2,), (1,)), ((0,), (0,)))  # contracted, batch
+    >>> lax.dot_general(jnp.ones((5, 2, 3)), jnp.ones((5, 3, 4)), axes).shape
+    (5, 2, 4)
     """
     preferred = None
     if preferred_element_type is not None:

@@ -132,6 +132,10 @@ def rng_bit_generator(
 
     Raises:
       TypeError: wrong key shape or dtype, or `dtype` is not unsigned.
+
+    >>> key, bits = lax.rng_bit_generator(jnp.zeros(4, jnp.uint32), (3,))
+    >>> bits.shape
+    (3,)
     """
     kind = np.dtype(canonical_dtype(dtype))
     if kind not in UINT_OF_WIDTH.values():

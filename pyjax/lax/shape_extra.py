@@ -286,7 +286,11 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = N
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
-    """Broadcast to another array's shape, aligning trailing dimensions."""
+    """Broadcast to another array's shape, aligning trailing dimensions.
+
+    >>> lax.broadcast_like(1.0, jnp.zeros(3))
+    Array([1., 1., 1.], dtype=float32, weak_type=True)
+    """
     shape, target = shape_of(arr), shape_of(like_arr)
     offset = len(target) - len(shape)
     return broadcast_in_dim(arr, target, tuple(range(offset, len(target))))

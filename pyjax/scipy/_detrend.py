@@ -27,6 +27,9 @@ def detrend(
       bp: break points between pieces that have a line each.
     Raises:
       ValueError: unknown type, or a break point beyond the data.
+
+    >>> detrend(jnp.array([1.0, 2.0, 3.0]), type="constant")
+    Array([-1.,  0.,  1.], dtype=float32)
     """
     if overwrite_data is not None:
         raise NotImplementedError("overwrite_data argument not implemented.")

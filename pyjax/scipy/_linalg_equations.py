@@ -136,6 +136,9 @@ def eigh_tridiagonal(
       tol, key: accepted; the dense method needs neither.
     Raises:
       ValueError: shapes or ranges that do not fit, unknown `select`.
+
+    >>> eigh_tridiagonal(jnp.array([1.0, 2.0]), jnp.zeros(1), eigvals_only=True).round(3)
+    Array([1., 2.], dtype=float32)
     """
     d, e = (jnp.asarray(x) for x in promote_dtypes_inexact(jnp.asarray(d), jnp.asarray(e)))
     if d.ndim != 1 or e.shape != (max(d.shape[0] - 1, 0),):

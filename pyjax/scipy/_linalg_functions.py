@@ -211,6 +211,9 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
 
     Returns:
       The complex matrix; with disp=False also an estimate of the error.
+
+    >>> funm(jnp.diag(jnp.array([1.0, 2.0])), lambda x: x**2).real.round(3)[1, 1]
+    Array(4., dtype=float32)
     """
     (a,) = promote_args_inexact("funm", A)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:

@@ -264,6 +264,10 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
     Raises:
       ValueError: `a` is no vector of at least two coefficients.
+
+    >>> fiedler_companion(jnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
     """
     a = jnp.asarray(a)
     if a.ndim != 1 or a.shape[0] < 2:

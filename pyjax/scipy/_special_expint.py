@@ -100,6 +100,9 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """E_n(x) = ∫₁^∞ exp(-x t)/t^n dt for x ≥ 0 and integers n ≥ 0; 1/(n-1) at x = 0.
 
     Special cases: nan for negative n or x.
+
+    >>> expn(2, jnp.array([0.0])).round(3)
+    Array([1.], dtype=float32)
     """
     n, x = jnp.broadcast_arrays(*promote_args_inexact("expn", n, x))
     return _expn(n, x)

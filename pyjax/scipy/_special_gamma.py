@@ -31,13 +31,21 @@ def gammaln(x: ArrayLike) -> Array:
 
 
 def loggamma(x: ArrayLike) -> Array:
-    """log Γ(x) on the real axis; nan for x ≤ 0, where it is complex."""
+    """log Γ(x) on the real axis; nan for x ≤ 0, where it is complex.
+
+    >>> loggamma(jnp.array([5.0])).round(2)
+    Array([3.18], dtype=float32)
+    """
     (x,) = promote_args_inexact("loggamma", x)
     return jnp.where(x > 0, lax.lgamma(x), np.nan)
 
 
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of Γ(x): ±1, that of x at zeros; nan at negative integers and -inf."""
+    """The sign of Γ(x): ±1, that of x at zeros; nan at negative integers and -inf.
+
+    >>> gammasgn(jnp.array([2.0, -0.5]))
+    Array([ 1., -1.], dtype=float32)
+    """
     (x,) = promote_args_inexact("gammasgn", x)
     below = lax.floor(x)
     odd = lax.ne(lax.rem(below, lax.full_like(x, 2)), lax.full_like(x, 0))

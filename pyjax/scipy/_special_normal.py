@@ -290,12 +290,20 @@ def _power_transform(log_x: Array, exponent: Array) -> Array:
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """(x^λ - 1) / λ, log(x) for λ = 0; nan for negative x."""
+    """(x^λ - 1) / λ, log(x) for λ = 0; nan for negative x.
+
+    >>> boxcox(jnp.array([3.0]), 1.0)
+    Array([2.], dtype=float32)
+    """
     x, lmbda = promote_args_inexact("boxcox", x, lmbda)
     return _power_transform(jnp.log(x), jnp.asarray(lmbda))
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """boxcox(1 + x, λ), accurate for small x."""
+    """boxcox(1 + x, λ), accurate for small x.
+
+    >>> boxcox1p(jnp.array([3.0]), 1.0).round(3)
+    Array([3.], dtype=float32)
+    """
     x, lmbda = promote_args_inexact("boxcox1p", x, lmbda)
     return _power_transform(jnp.log1p(x), jnp.asarray(lmbda))

@@ -128,6 +128,9 @@ def stft(
       (frequencies, times, Zxx): `axis` of Zxx is that of frequencies, the last one that of times.
     Raises:
       ValueError: sizes do not fit together.
+
+    >>> [part.shape for part in stft(jnp.ones(64), nperseg=16)]
+    [(9,), (9,), (9, 9)]
     """
     x = _along_axis("stft", x, axis)
     cut = _segments(window, nperseg, noverlap, nfft, x.shape[-1])
@@ -229,6 +232,9 @@ def csd(
       (frequencies, density); frequencies take the place of `axis`.
     Raises:
       ValueError: unknown scaling or average, or sizes that do not fit together.
+
+    >>> [part.shape for part in csd(jnp.ones(64), jnp.ones(64), nperseg=16)]
+    [(9,), (9,)]
     """
     if scaling not in ("density", "spectrum"):
         raise ValueError(f"Unknown scaling: {scaling}")
@@ -282,7 +288,11 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Array, Array]:
-    """The power spectral density by Welch's method: `csd` of `x` with itself, real."""
+    """The power spectral density by Welch's method: `csd` of `x` with itself, real.
+
+    >>> [part.shape for part in welch(jnp.ones(64), nperseg=16)]
+    [(9,), (9,)]
+    """
     frequencies, density = csd(
         x,
         None,

@@ -114,7 +114,11 @@ def dct(
 def idct(
     x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
-    """The inverse of dct with the same arguments."""
+    """The inverse of dct with the same arguments.
+
+    >>> idct(jnp.array([2.0, 0.0])).round(3)
+    Array([0.5, 0.5], dtype=float32)
+    """
     _check("idct", type, norm)
     return _along("idct", _from_cosines, x, n, axis, norm)
 
@@ -141,7 +145,11 @@ def dctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """dct along several axes (default: all)."""
+    """dct along several axes (default: all).
+
+    >>> dctn(jnp.ones((2, 2)))[0, 0]
+    Array(16., dtype=float32)
+    """
     _check("dctn", type, norm)
     return _over_axes(dct, x, s, axes, norm)
 
@@ -153,6 +161,10 @@ def idctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of dctn with the same arguments."""
+    """The inverse of dctn with the same arguments.
+
+    >>> idctn(jnp.array([[4.0, 0.0], [0.0, 0.0]])).round(3)[0, 0]
+    Array(0.25, dtype=float32)
+    """
     _check("idctn", type, norm)
     return _over_axes(idct, x, s, axes, norm)

@@ -48,6 +48,9 @@ def map_coordinates(
         "reflect".
     Raises:
       NotImplementedError: another order or mode.  ValueError: a wrong number of coordinates.
+
+    >>> map_coordinates(jnp.array([0.0, 10.0]), [jnp.array([0.5])], order=1)
+    Array([5.], dtype=float32)
     """
     positions = [jnp.asarray(c) for c in coordinates]
     check_arraylike("map_coordinates", input, cval)

@@ -68,6 +68,9 @@ def minimize(
         (default 1e-5): converged when that norm of the gradient is below; line_search_maxiter (10).
     Raises:
       ValueError: another method or option, or x0 is no vector.
+
+    >>> minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(1), method="BFGS").x.round(3)
+    Array([3.], dtype=float32)
     """
     settings = {"maxiter": None, "norm": np.inf, "gtol": 1e-5, "line_search_maxiter": 10}
     unknown = set(options or ()) - set(settings)

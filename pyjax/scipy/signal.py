@@ -73,6 +73,9 @@ def fftconvolve(
     """The convolution over `axes` (default: all) through Fourier transforms.
 
     Other axes are broadcast. `mode` is as for convolve.
+
+    >>> fftconvolve(jnp.ones(2), jnp.ones(2)).round(3)
+    Array([1., 2., 1.], dtype=float32)
     """
     in1, in2 = _promoted("fftconvolve", in1, in2)
     _check("fftconvolve", in1, in2, mode)
@@ -131,7 +134,11 @@ def convolve(
 def correlate(
     in1: Array, in2: Array, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
-    """The cross-correlation: convolution with the reversed conjugate of in2; arguments as there."""
+    """The cross-correlation: convolution with the reversed conjugate of in2; arguments as there.
+
+    >>> correlate(jnp.array([1.0, 2.0]), jnp.array([1.0]), mode="same")
+    Array([1., 2.], dtype=float32)
+    """
     reversed2 = jnp.flip(jnp.conj(jnp.asarray(in2)))
     return _convolve("correlate", in1, reversed2, mode, method, precision)
 
@@ -153,7 +160,11 @@ def convolve2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Array:
-    """convolve for matrices; zeros beyond the borders."""
+    """convolve for matrices; zeros beyond the borders.
+
+    >>> convolve2d(jnp.ones((2, 2)), jnp.ones((2, 2)), mode="valid")
+    Array([[4.]], dtype=float32)
+    """
     _two_dimensional("convolve2d", in1, in2, boundary, fillvalue)
     return _convolve("convolve2d", in1, in2, mode, "direct", precision)
 
@@ -166,7 +177,11 @@ def correlate2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Array:
-    """correlate for matrices; zeros beyond the borders."""
+    """correlate for matrices; zeros beyond the borders.
+
+    >>> correlate2d(jnp.ones((2, 2)), jnp.ones((2, 2)), mode="valid")
+    Array([[4.]], dtype=float32)
+    """
     _two_dimensional("correlate2d", in1, in2, boundary, fillvalue)
     in1, in2 = jnp.asarray(in1), jnp.asarray(in2)
     kernel = jnp.flip(jnp.conj(in2))

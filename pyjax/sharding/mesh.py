@@ -33,7 +33,11 @@ MeshAxisName = Any
 
 class AxisType(enum.Enum):
     """Who decides how arrays are split over a mesh axis: the compiler (Auto), the types of the
-    arrays (Explicit), or the program itself (Manual)."""
+    arrays (Explicit), or the program itself (Manual).
+
+    >>> AxisType.Auto
+    Auto
+    """
 
     Auto = enum.auto()
     Explicit = enum.auto()
@@ -122,7 +126,11 @@ class _NamedAxes:
 
 
 class AbstractMesh(_NamedAxes):
-    """Axis names, sizes and types, without devices."""
+    """Axis names, sizes and types, without devices.
+
+    >>> AbstractMesh((2, 4), ("rows", "columns")).shape["columns"]
+    4
+    """
 
     def __init__(
         self,
@@ -338,7 +346,11 @@ def _in_force(entry: Any, stack: list[Any]) -> bool:
 
 
 def get_mesh() -> Mesh:
-    """The devices' mesh in context; an empty mesh outside."""
+    """The devices' mesh in context; an empty mesh outside.
+
+    >>> get_mesh().empty
+    True
+    """
     stack = _context.stack
     for entry in (*stack,):
         if not _in_force(entry, stack):
@@ -352,7 +364,11 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The mesh in context without its devices; an empty one outside."""
+    """The mesh in context without its devices; an empty one outside.
+
+    >>> get_abstract_mesh().empty
+    True
+    """
     found = context_mesh()
     return AbstractMesh((), ()) if found is None else found.abstract_mesh
 

@@ -350,6 +350,10 @@ def gather(
     Raises:
       TypeError: dimension numbers, sizes and operands do not fit.   ValueError: indices not
         integer.
+
+    >>> where = lax.GatherDimensionNumbers((), (0,), (0,))
+    >>> lax.gather(jnp.arange(5), jnp.array([[3]]), where, (1,))
+    Array([3], dtype=int32)
     """
     # As in JAX: without a mode, indices are taken to be in bounds (and clamped by HLO).
     parsed = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)

@@ -136,6 +136,9 @@ def eigh(
       (v [..., n, n], w [..., n] real); nan where LAPACK does not converge.
     Raises:
       ValueError: not square matrices; a subset that is not within them.
+
+    >>> eigh(jnp.array([[2.0, 0.0], [0.0, 3.0]]))[1]
+    Array([2., 3.], dtype=float32)
     """
     check_matrix("eigh", aval_of(x), square=True)
     if symmetrize_input:
@@ -356,6 +359,9 @@ def schur(
 
     Returns:
       (t, z), or (t,) without vectors.
+
+    >>> schur(jnp.diag(jnp.array([1.0, 2.0])))[0].shape
+    (2, 2)
     """
     return tuple(
         schur_p.bind(
@@ -402,6 +408,9 @@ def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
 
     Returns:
       (packed [..., n, n], taus [..., n - 1]), for householder_product.
+
+    >>> hessenberg(jnp.eye(3))[0].shape
+    (3, 3)
     """
     packed, taus = hessenberg_p.bind(a)
     return packed, taus

@@ -102,6 +102,9 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
       pivots: int32[..., k].  permutation_size: n >= k.
     Returns:
       int32[..., n].
+
+    >>> lu_pivots_to_permutation(jnp.array([1, 1]), 2)
+    Array([1, 0], dtype=int32)
     """
     return lu_pivots_to_permutation_p.bind1(pivots, permutation_size=int(permutation_size))
 
@@ -199,6 +202,10 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
       factors: [..., m, n], L below the diagonal (its own diagonal is 1), U on and above.
       pivots: int32[..., min(m, n)], the row exchanged with row i.
       permutation: int32[..., m], with x[permutation] = L U.
+
+    >>> lu(jnp.array([[2.0, 0.0], [0.0, 4.0]]))[0]
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
     """
     factors, pivots, permutation = lu_p.bind(x)
     return factors, pivots, permutation

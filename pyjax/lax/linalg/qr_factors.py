@@ -133,6 +133,10 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
 
     Args:
       a: [..., m, n], m >= n, reflectors below the diagonal.  taus: [..., k], k <= n.
+
+    >>> householder_product(jnp.zeros((2, 1)), jnp.zeros(1))
+    Array([[ 1.],
+           [-0.]], dtype=float32)
     """
     return householder_product_p.bind1(a, taus)
 
@@ -308,6 +312,9 @@ def qr(
       (q, r), or (q, r, p) with pivoting.
     Raises:
       ValueError: rank below 2.
+
+    >>> [part.shape for part in qr(jnp.ones((3, 2)), full_matrices=False)]
+    [(3, 2), (2, 2)]
     """
     outs = qr_p.bind(
         x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma

@@ -193,6 +193,9 @@ def triangular_solve(
       transpose_a, conjugate_a: op. unit_diagonal: take the diagonal as ones.
     Raises:
       ValueError: shapes do not fit.   TypeError: dtypes differ or are not inexact.
+
+    >>> triangular_solve(jnp.array([[2.0]]), jnp.array([[8.0]]), left_side=True)
+    Array([[4.]], dtype=float32)
     """
     conjugate_a = bool(conjugate_a) and is_complex(dtype_of(a))
     vector = len(shape_of(b)) == len(shape_of(a)) - 1
@@ -248,6 +251,10 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
       [..., n, n]; nan in the lower triangle where x is not positive definite.
     Raises:
       ValueError: not square matrices.   TypeError: not an inexact dtype.
+
+    >>> cholesky(jnp.array([[4.0, 2.0], [2.0, 5.0]]))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
     """
     check_matrix("cholesky", aval_of(x), square=True)
     if symmetrize_input:

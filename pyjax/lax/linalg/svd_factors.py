@@ -194,6 +194,9 @@ def svd(
       subset_by_index: (start, end): singular values number start to end - 1, and their vectors.
     Returns:
       (u, s, vt), or s; s is real and descending.
+
+    >>> svd(jnp.diag(jnp.array([1.0, 3.0])), compute_uv=False)
+    Array([3., 1.], dtype=float32)
     """
     if subset_by_index is not None:
         start, end = checked_subset("svd", subset_by_index, min(shape_of(x)[-2:]))

@@ -133,6 +133,10 @@ def tridiagonal_solve(
     Args:
       dl, d, du: [..., n], lower, main and upper diagonal; dl[..., 0] and du[..., -1] are not used.
       b: [..., n, k].
+
+    >>> tridiagonal_solve(jnp.zeros(2), jnp.array([2.0, 4.0]), jnp.zeros(2), jnp.ones((2, 1)))
+    Array([[0.5 ],
+           [0.25]], dtype=float32)
     """
     return tridiagonal_solve_p.bind1(dl, d, du, b, perturb_singular=bool(perturb_singular))
 
@@ -266,5 +270,10 @@ def symmetric_product(
     beta: float = 0.0,
     symmetrize_output: bool = False,
 ) -> Array:
-    """alpha a a^T + beta c, for a [..., n, k] and symmetric c [..., n, n]."""
+    """alpha a a^T + beta c, for a [..., n, k] and symmetric c [..., n, n].
+
+    >>> symmetric_product(jnp.ones((2, 3)), jnp.zeros((2, 2)))
+    Array([[3., 3.],
+           [3., 3.]], dtype=float32)
+    """
     return symmetric_product_p.bind1(a_matrix, c_matrix, alpha=float(alpha), beta=float(beta))

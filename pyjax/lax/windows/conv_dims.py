@@ -71,6 +71,10 @@ def conv_dimension_numbers(
 
     Raises:
       TypeError: ranks differ or the strings do not fit.
+
+    >>> layout = ("NHWC", "HWIO", "NHWC")
+    >>> lax.conv_dimension_numbers((1, 5, 5, 3), (2, 2, 3, 8), layout).lhs_spec
+    (0, 3, 1, 2)
     """
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return ConvDimensionNumbers(*(tuple(int(d) for d in spec) for spec in dimension_numbers))

@@ -501,7 +501,11 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """Shape of reduce_window's result for explicit padding."""
+    """Shape of reduce_window's result for explicit padding.
+
+    >>> lax.reduce_window_shape_tuple((5,), (3,), (2,), [(0, 0)])
+    (2,)
+    """
     ones = (1,) * len(operand_shape)
     return window_output_shape(
         operand_shape,

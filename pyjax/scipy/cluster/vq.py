@@ -20,6 +20,9 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
       obs: [n, d] or [n].  code_book: [k, d] or [k].
     Raises:
       ValueError: ranks differ, or are above 2.
+
+    >>> vq(jnp.array([[0.0], [9.0]]), jnp.array([[1.0], [10.0]]))
+    (Array([0, 1], dtype=int32), Array([1., 1.], dtype=float32))
     """
     if np.ndim(obs) != np.ndim(code_book):
         raise ValueError("Observation and code_book should have the same rank")

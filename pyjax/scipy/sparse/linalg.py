@@ -101,6 +101,9 @@ def cg(
       maxiter: default 10 times the number of unknowns.
     Returns:
       (x, None).
+
+    >>> cg(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))[0].round(3)
+    Array([1., 1.], dtype=float32)
     """
 
     def method(matvec: MatVec, b: Array, x: Array, precondition: MatVec) -> Array:
@@ -138,7 +141,11 @@ def bicgstab(
     maxiter: int | None = None,
     M: Any = None,
 ) -> tuple[Any, None]:
-    """The x with A x = b by the stabilised bi-conjugate gradient method; arguments as for cg."""
+    """The x with A x = b by the stabilised bi-conjugate gradient method; arguments as for cg.
+
+    >>> bicgstab(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))[0].round(3)
+    Array([1., 1.], dtype=float32)
+    """
 
     def method(matvec: MatVec, b: Array, x: Array, precondition: MatVec) -> Array:
         count = 10 * b.shape[0] if maxiter is None else maxiter
@@ -196,6 +203,9 @@ def gmres(
       maxiter: number of cycles; default 10 times the number of unknowns.
       solve_method: "batched" or "incremental"; both build a whole cycle, then solve it.
       Others as for cg.
+
+    >>> gmres(jnp.array([[2.0, 0.0], [0.0, 4.0]]), jnp.array([2.0, 4.0]))[0].round(3)
+    Array([1., 1.], dtype=float32)
     """
     if solve_method not in ("batched", "incremental"):
         raise ValueError(
