@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,13 @@ def _write_pages(app: Any) -> None:
     write_notebooks(ROOT / "notebooks", DOCS / "notebooks", ROOT)
 
 
+def _name_files_outside(app: Any, page: str, text: list[str]) -> None:
+    """Links from docs/ to other files of the project have nothing to go to on pages."""
+    if "/" not in page:
+        text[0] = re.sub(r"\[([^\]]*)\]\(\.\./([^)]*)\)", r"\1 (`\2`)", text[0])
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("builder-inited", _write_pages)
+    app.connect("source-read", _name_files_outside)
