@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.errors import fail
-from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch, batch_jaxpr, bdim_at_front, not_mapped
@@ -389,9 +389,29 @@ def _gradient_jvp(
     return outs, bind_lifted(primitive, *operands, **derived)
 
 
+def _has_only_reverse_mode(value: Any) -> bool:
+    """Whether a program calls a function with a rule for reverse mode alone (custom_vjp)."""
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_only_reverse_mode, value))
+    if not isinstance(value, (ClosedJaxpr, Jaxpr)):
+        return False
+    return any(
+        eqn.primitive.name == "custom_vjp_call"
+        or any(map(_has_only_reverse_mode, eqn.params.values()))
+        for eqn in value.eqns
+    )
+
+
 def _gradient_linearize(
     tape: Any, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
 ) -> tuple[list[Any], list[Any]]:
+    if _has_only_reverse_mode(params["body"]):
+        # Second derivatives as of any program: the loops of the gradient have checkpoints, too.
+        program = trace_to_jaxpr(lambda *xs: _gradient(*xs, **params), [*map(aval_of, primals)])[0]
+        nonzero = [type(t) is not ad.Zero for t in tangents]
+        primal, linear, _, _ = linearize_jaxpr(program, nonzero, True)
+        outs, residuals = split_list(primal.eval(*primals), len(program.out_avals))
+        return outs, tape.run(linear.eval, *residuals, *pick(tangents, nonzero))
     outs, primitive, operands, derived = _gradient_derivative(primals, tangents, **params)
     return outs, tape.emit(
         primitive, operands, [aval_of(x).to_tangent_aval() for x in outs], derived

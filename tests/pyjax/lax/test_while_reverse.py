@@ -235,6 +235,10 @@ def test_rule_of_the_users_in_the_body():
     h.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (10 * g * jnp.cos(x),))
     f = lambda x: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, h(c[1])), (0, x))[1]
     close(grad(f)(0.3), 100 * jnp.cos(0.3) * jnp.cos(jnp.sin(0.3)))
+    # The same, with the right derivative: second ones have no forward mode to go through.
+    h.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * jnp.cos(x),))
+    g = lambda x: lax.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, h(c[1])), (0, x))[1]
+    close(jit(grad(grad(g)))(0.3), grad(grad(lambda x: jnp.sin(jnp.sin(x))))(0.3))
 
 
 def test_prints_once(capsys):
