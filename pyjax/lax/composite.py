@@ -18,6 +18,7 @@ from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import batching
 from pyjax.interpreters.discharge import discharge_inlined
 from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.lift_constants import lift_leading, lift_rules
 from pyjax.interpreters.rules import (
     FullJvp,
     Unsupported,
@@ -181,6 +182,7 @@ composite_p: Primitive = define_primitive(
     multiple_results=True,
 )
 called_programs[composite_p] = "jaxpr"
+lift_rules[composite_p] = lift_leading("jaxpr")
 varying_rules[composite_p] = as_program_says("jaxpr")
 call_discharge_rules[composite_p] = discharge_inlined("jaxpr")
 

@@ -31,11 +31,11 @@ ANY: dict[ModuleType, dict[str, str]] = {
     lax: {
         **dict.fromkeys(["all_gather", "all_to_all", "pbroadcast", "pcast", "pmax"], _TREE),
         **dict.fromkeys(["pmean", "pmin", "ppermute", "pshuffle", "psum", "psum_scatter"], _TREE),
-        **dict.fromkeys(["pswapaxes", "optimization_barrier", "stop_gradient"], _TREE),
+        **dict.fromkeys(["pswapaxes", "optimization_barrier", "precv", "stop_gradient"], _TREE),
         **dict.fromkeys(["custom_linear_solve", "custom_root", "associative_scan"], _TREE),
         **dict.fromkeys(["reduce", "reduce_window", "with_sharding_constraint"], _TREE),
         **dict.fromkeys(["cond", "switch", "map", "scan", "fori_loop"], _OF_FUNCTIONS),
-        **dict.fromkeys(["while_loop", "platform_dependent", "stage"], _OF_FUNCTIONS),
+        **dict.fromkeys(["composite", "while_loop", "platform_dependent", "stage"], _OF_FUNCTIONS),
         **dict.fromkeys(["create_token", "after_all"], _NO_ARRAY),
         "dtype": _DTYPE,
         "sort": _ONE_OR_MANY,

@@ -206,6 +206,7 @@ def test_every_primitive_with_programs_lifts_their_constants():
     with_programs = {
         *("jit", "remat2", "custom_jvp_call", "custom_vjp_call", "cond", "scan", "while"),
         *("custom_linear_solve", "custom_root", "custom_vmap_call", "linear_call", "shard_map"),
+        *("composite", "loop_tangent", "loop_gradient", "loop_curvature"),
     }
     assert {p.name for p in lift_rules} == with_programs
     assert with_programs <= set(all_primitives)
