@@ -100,7 +100,8 @@ def error_in_a_callback(draw: random.Random) -> None:
 
     try:
         pyjax.jit(lambda v: pyjax.pure_callback(fail, x, v))(x)
-    except ZeroDivisionError:
+    except pyjax.errors.JaxRuntimeError as error:
+        assert isinstance(error.__cause__, ZeroDivisionError)
         return
     raise AssertionError("no error")
 
