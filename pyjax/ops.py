@@ -12,6 +12,7 @@ from pyjax.core import dtypes
 from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from pyjax.lax.common import real_dtype
+from pyjax.numpy.examples import with_example
 from pyjax.numpy.util import check_arraylike
 
 Array = Any
@@ -69,7 +70,7 @@ def _segment_reduction(name: str, update: str, start: Callable[[Any], Any], doc:
         return getattr(jnp.stack(parts), _COMBINE[update])(axis=0)
 
     reduce.__name__ = reduce.__qualname__ = name
-    reduce.__doc__ = doc
+    reduce.__doc__ = with_example(name, doc + _DETAILS)
     return reduce
 
 
@@ -82,24 +83,28 @@ _DETAILS = """
       indices_are_sorted, unique_indices: promises that allow faster code.
       bucket_size: combine in blocks of this many rows first.
       mode: what ids out of range do (default: they are dropped).
-    """
+    Returns:
+      An array of the data's dtype and shape, its first axes replaced by one of `num_segments`.
+    Raises:
+      TypeError: ids that are no integers, or no `num_segments` where the ids are traced.
+      ValueError: the shape of the ids is no prefix of the data's, or `num_segments` is negative."""
 
 
 segment_sum = _segment_reduction(
-    "segment_sum", "add", lambda _: 0, "Sum of the rows of each segment; 0 if empty." + _DETAILS
+    "segment_sum", "add", lambda _: 0, "Sum of the rows of each segment; 0 if empty."
 )
 segment_prod = _segment_reduction(
-    "segment_prod", "multiply", lambda _: 1, "Product of the rows of each segment." + _DETAILS
+    "segment_prod", "multiply", lambda _: 1, "Product of the rows of each segment; 1 if empty."
 )
 segment_max = _segment_reduction(
     "segment_max",
     "max",
     dtypes.lowest,
-    "Largest of the rows of each segment; -inf if empty." + _DETAILS,
+    "Largest of the rows of each segment; -inf, or the least integer, if empty.",
 )
 segment_min = _segment_reduction(
     "segment_min",
     "min",
     dtypes.highest,
-    "Smallest of the rows of each segment; inf if empty." + _DETAILS,
+    "Smallest of the rows of each segment; inf, or the largest integer, if empty.",
 )

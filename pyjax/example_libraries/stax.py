@@ -72,6 +72,11 @@ def GeneralConv(
     Args:
       dimension_numbers: letters of the dimensions of input, filter and output, such as
         ("NHWC", "HWIO", "NHWC").
+
+    >>> init, apply = GeneralConv(("NHWC", "HWIO", "NHWC"), 8, (3, 3), padding="SAME")
+    >>> shape, (w, b) = init(pyjax.random.key(0), (-1, 28, 28, 1))
+    >>> shape, w.shape, b.shape
+    ((-1, 28, 28, 8), (3, 3, 1, 8), (1, 1, 1, 8))
     """
     return _convolution(
         False, dimension_numbers, out_chan, filter_shape, strides, padding, W_init, b_init
@@ -87,7 +92,12 @@ def GeneralConvTranspose(
     W_init: Any = None,
     b_init: Any = normal(1e-6),
 ) -> Layer:
-    """A transposed convolution with a bias for each channel; arguments as of `GeneralConv`."""
+    """A transposed convolution with a bias for each channel; arguments as of `GeneralConv`.
+
+    >>> init, apply = GeneralConvTranspose(("NHWC", "HWIO", "NHWC"), 8, (3, 3), strides=(2, 2))
+    >>> init(pyjax.random.key(0), (-1, 4, 4, 1))[0]
+    (-1, 9, 9, 8)
+    """
     return _convolution(
         True, dimension_numbers, out_chan, filter_shape, strides, padding, W_init, b_init
     )
@@ -149,7 +159,13 @@ def BatchNorm(
     beta_init: Any = zeros,
     gamma_init: Any = ones,
 ) -> Layer:
-    """Means and variances over `axis` become 0 and 1, then learned ones, of this batch alone."""
+    """Means and variances over `axis` become 0 and 1, then learned ones, of this batch alone.
+
+    >>> init, apply = BatchNorm(axis=0)
+    >>> shape, params = init(pyjax.random.key(0), (2, 1))
+    >>> apply(params, jnp.array([[1.0], [3.0]])).round(3).tolist()
+    [[-1.0], [1.0]]
+    """
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
     def init_fun(rng: Array, input_shape: Shape) -> Any:
@@ -238,7 +254,11 @@ def MaxPool(
     padding: str = "VALID",
     spec: str | None = None,
 ) -> Layer:
-    """The largest of each window; `spec`: letters of the dimensions, "NHWC" by default."""
+    """The largest of each window; `spec`: letters of the dimensions, "NHWC" by default.
+
+    >>> MaxPool((2, 2))[1]((), jnp.arange(4.0).reshape(1, 2, 2, 1)).item()
+    3.0
+    """
     return _pooling(lax.max, -math.inf, None, window_shape, strides, padding, spec)
 
 
@@ -248,7 +268,11 @@ def SumPool(
     padding: str = "VALID",
     spec: str | None = None,
 ) -> Layer:
-    """The sum of each window."""
+    """The sum of each window.
+
+    >>> SumPool((2, 2))[1]((), jnp.arange(4.0).reshape(1, 2, 2, 1)).item()
+    6.0
+    """
     return _pooling(lax.add, 0.0, None, window_shape, strides, padding, spec)
 
 
@@ -258,7 +282,11 @@ def AvgPool(
     padding: str = "VALID",
     spec: str | None = None,
 ) -> Layer:
-    """The mean of each window, padding left out."""
+    """The mean of each window, padding left out.
+
+    >>> AvgPool((2, 2))[1]((), jnp.arange(4.0).reshape(1, 2, 2, 1)).item()
+    1.5
+    """
     return _pooling(lax.add, 0.0, _mean, window_shape, strides, padding, spec)
 
 
@@ -287,7 +315,11 @@ Identity = _identity()
 
 
 def FanOut(num: int) -> Layer:
-    """The input `num` times, for `parallel`."""
+    """The input `num` times, for `parallel`.
+
+    >>> FanOut(2)[0](pyjax.random.key(0), (-1, 3))
+    ([(-1, 3), (-1, 3)], ())
+    """
 
     def init_fun(rng: Array, input_shape: Shape) -> Any:
         return [input_shape] * num, ()
@@ -312,7 +344,11 @@ FanInSum = _fan_in_sum()
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """The inputs, concatenated along an axis."""
+    """The inputs, concatenated along an axis.
+
+    >>> FanInConcat()[0](pyjax.random.key(0), [(-1, 3), (-1, 4)])
+    ((-1, 7), ())
+    """
 
     def init_fun(rng: Array, input_shape: Any) -> Any:
         along = axis % len(input_shape[0])
@@ -330,7 +366,13 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     """Keeps each element with probability `rate`, divided by it; mode "test" keeps all.
 
     Raises:
-      ValueError: it is applied for training without the keyword `rng`.
+      ValueError: it is applied without the keyword `rng`, in either mode.
+
+    >>> Dropout(0.5, mode="test")[1]((), jnp.ones(3), rng=pyjax.random.key(0)).tolist()
+    [1.0, 1.0, 1.0]
+    >>> kept = Dropout(0.5)[1]((), jnp.ones(100), rng=pyjax.random.key(0))
+    >>> sorted(set(kept.tolist()))
+    [0.0, 2.0]
     """
 
     def init_fun(rng: Array, input_shape: Shape) -> Any:
@@ -383,7 +425,13 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Layers side by side: a list of inputs gives a list of outputs."""
+    """Layers side by side: a list of inputs gives a list of outputs.
+
+    >>> init, apply = serial(FanOut(2), parallel(Identity, Tanh), FanInConcat())
+    >>> shape, params = init(pyjax.random.key(0), (-1, 1))
+    >>> shape, apply(params, jnp.zeros((1, 1))).tolist()
+    ((-1, 2), [[0.0, 0.0]])
+    """
     inits, applies = [a for a, _ in layers], [b for _, b in layers]
 
     def init_fun(rng: Array, input_shape: Any) -> Any:
@@ -403,7 +451,12 @@ def parallel(*layers: Layer) -> Layer:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """A layer that is made when the shape of its input is known."""
+    """A layer that is made when the shape of its input is known.
+
+    >>> init, apply = shape_dependent(lambda shape: Dense(2 * shape[-1]))
+    >>> init(pyjax.random.key(0), (-1, 3))[0]
+    (-1, 6)
+    """
 
     def init_fun(rng: Array, input_shape: Any) -> Any:
         return make_layer(input_shape)[0](rng, input_shape)

@@ -351,7 +351,13 @@ def fromfile(*args: Any, **kwargs: Any) -> Array:
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Array:
-    """Not provided: iterators have state.  Use `jnp.asarray(np.fromiter(...))`."""
+    """Not provided: iterators have state.  Use `jnp.asarray(np.fromiter(...))`.
+
+    >>> jnp.fromiter((i * i for i in range(4)), dtype="int32")
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: jnp.fromiter is not provided...
+    """
     raise new_error(
         NotImplementedError,
         "jnp.fromiter is not provided: iterators cannot be traced. "

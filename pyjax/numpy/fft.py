@@ -17,6 +17,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
+from pyjax.numpy.examples import with_example
 from pyjax.numpy.manipulation import moveaxis, roll
 from pyjax.numpy.ufuncs import conj, is_complex
 from pyjax.runtime.placement import result_on
@@ -156,6 +157,18 @@ def _check_one_axis(name: str, axis: Any) -> None:
         )
 
 
+_DETAILS = """
+
+    `n` (or `s`) cuts the transformed axes or pads them with zeros, `axis` (or `axes`) names them.
+    `norm`: 'backward' (1/n on the inverse, the default), 'ortho' (1/sqrt(n) on both) or 'forward'.
+    float64, complex128 and integers of 64 bits give float64 or complex128, all other dtypes
+    float32 or complex64.  A nan spoils the frequencies it is summed into.  Defined as in numpy.fft.
+
+    Raises:
+      ValueError: an axis that `a` has not, an unknown `norm`, or a size below 1.
+      TypeError: a complex `a` for a transform of real ones."""
+
+
 def _one_axis(name: str, kind: Any, doc: str) -> Callable[..., Any]:
     def fn(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
         _check_one_axis(name, axis)
@@ -195,7 +208,7 @@ def _many_axes(name: str, kind: Any, doc: str) -> Callable[..., Any]:
 def _documented(fn: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
     fn.__name__ = fn.__qualname__ = name
     fn.__module__ = "pyjax.numpy.fft"
-    fn.__doc__ = f"{doc}\n\n    See the module for the arguments.  Complex64 or complex128 inside."
+    fn.__doc__ = with_example(name, doc + _DETAILS)
     return fn
 
 

@@ -55,7 +55,11 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """Text of an array as `repr` shows it."""
+    """Text of an array as `repr` shows it.
+
+    >>> jnp.array_repr(jnp.arange(3.0))
+    'array([0., 1., 2.], dtype=float32)'
+    """
     return np.array_repr(np.asarray(arr), max_line_width, precision, suppress_small)
 
 
@@ -74,7 +78,13 @@ def array_str(
 
 
 def set_printoptions(*args: Any, **kwargs: Any) -> None:
-    """Set NumPy's print options, which arrays follow."""
+    """Set NumPy's print options, which arrays follow.
+
+    >>> jnp.set_printoptions(precision=2)
+    >>> jnp.array([0.123456, 1.0])
+    Array([0.12, 1.  ], dtype=float32)
+    >>> jnp.set_printoptions(precision=8)
+    """
     np.set_printoptions(*args, **kwargs)
 
 
@@ -88,5 +98,10 @@ def get_printoptions() -> dict[str, Any]:
 
 
 def printoptions(*args: Any, **kwargs: Any) -> AbstractContextManager[Any]:
-    """Context manager that sets print options."""
+    """Context manager that sets print options.
+
+    >>> with jnp.printoptions(precision=2):
+    ...     print(jnp.array([0.123456, 1.0]))
+    [0.12 1.  ]
+    """
     return np.printoptions(*args, **kwargs)

@@ -247,7 +247,13 @@ def min(
     initial: Any = None,
     where: Any = None,
 ) -> Array:
-    """Smallest element over axes; nan if any is nan.  `where` needs `initial`."""
+    """Smallest element over axes; nan if any is nan.  `where` needs `initial`.
+
+    >>> jnp.min(jnp.array([[3, 1], [2, 5]]), axis=0)
+    Array([2, 1], dtype=int32)
+    >>> jnp.min(jnp.array([1.0, jnp.nan]))
+    Array(nan, dtype=float32)
+    """
     return _reduce(_MIN, a, axis, None, out, keepdims, initial, where)
 
 
