@@ -1,7 +1,8 @@
 """Which way to compute a product is the fastest, as measured on a device and remembered on disk.
 
 What is tried computes with zeros and ones, so that sums are the same however they are grouped: a
-way whose results differ from the library's is not taken, and a warning says so.
+way whose results differ from the library's is not taken, and a warning says so. A bare product has
+to be exact but for the rounding of its result: a part of the sum that is missing may be little.
 
 What is remembered belongs to the product (shapes, types, layouts, what is fused to it), to the
 candidates and to the model of the device: another process with the same ones takes what was found,
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
+import ml_dtypes
 import numpy as np
 
 from xla_backend.hlo.attributes import ParameterAttributes
@@ -38,8 +40,9 @@ _TRIALS = 8
 # Products of more bytes are not computed twice, which takes memory that may be needed: what should
 # be the fastest is taken.
 _MOST_BYTES = 2 << 30
-# What work that is fused to a product, and types of few bits, may make of a difference in rounding.
+# What work that is fused to a product may make of a difference in rounding.
 _ROUNDING = 0.02
+_BARE = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
 
 _log = logging.getLogger(__name__)
 
@@ -124,19 +127,20 @@ class Autotuner:
         except MemoryError as error:
             _log.info("%s is not tried: %s", module.name, error)
             return {repr(candidate): inf for candidate in tried}
+        assert module.entry is not None and module.entry.root is not None
+        is_bare = module.entry.root.opcode in _BARE
         expected: Sequence[np.ndarray] = ()
         seconds = {}
         for candidate in sorted(tried, key=_doubts):
             trial = self._tried(module, candidate, operands)
             expected = expected or trial.results
-            wrong = trial.results and _difference(expected, trial.results)
+            wrong = trial.results and _difference(expected, trial.results, is_bare)
             if wrong:
                 _log.warning(
                     "%s computes %s wrong on %s and is not taken; please report it. %s",
-                    *(candidate, module.entry and module.entry.root, self._timer.model, wrong),
+                    *(candidate, module.entry.root, self._timer.model, wrong),
                 )
             seconds[repr(candidate)] = inf if wrong else trial.seconds
-        assert module.entry is not None
         _log.debug("%s on %s: %s", module.entry.root, self._timer.model, seconds)
         # What was short of memory now may be tried another time.
         if cache_settings().internal and min(seconds.values()) < inf:
@@ -157,21 +161,33 @@ def _doubts(candidate: Candidate) -> int:
     return 0 if isinstance(candidate, Cublas) else 2 if isinstance(candidate, GroupTiling) else 1
 
 
-def _difference(expected: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> str:
-    """What differs more than by rounding; "" for nothing."""
+def _difference(
+    expected: Sequence[np.ndarray], results: Sequence[np.ndarray], is_bare: bool
+) -> str:
+    """What differs more than by rounding; "" for nothing. `is_bare`: each element is an exact sum,
+    rounded once."""
     for want, got in zip(expected, results, strict=True):
         if want.tobytes() == got.tobytes():
             continue
         bad = want != got
         if want.dtype.kind not in "biu":
-            wide, found = want.astype(np.complex128), got.astype(np.complex128)
-            size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
-            bad &= ~(np.abs(found - wide) <= _ROUNDING * (size + size.max(initial=0.0)))
-            bad &= ~(np.isnan(wide) & np.isnan(found))
+            with np.errstate(all="ignore"):
+                bad &= ~_is_near(want, got, is_bare)
         if bad.any():
             at = tuple(np.argwhere(bad)[0].tolist())
             return f"Of {bad.size} elements {bad.sum()} differ: {at} is {got[at]}, not {want[at]}."
     return ""
+
+
+def _is_near(want: np.ndarray, got: np.ndarray, is_bare: bool) -> np.ndarray:
+    """Where numbers are as near as rounding leaves them; all NaN are near each other."""
+    wide, found = want.astype(np.complex128), got.astype(np.complex128)
+    size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+    if is_bare:
+        allowed = 2 * float(ml_dtypes.finfo(want.dtype).eps) * size
+    else:
+        allowed = _ROUNDING * (size + size.max(initial=0.0))
+    return (np.abs(found - wide) <= allowed) | (np.isnan(wide) & np.isnan(found))
 
 
 def always(candidate: Candidate) -> Choose:

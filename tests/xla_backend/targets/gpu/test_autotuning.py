@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
+import warnings
 from collections.abc import Sequence
 from types import UnionType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from test_products import dot
@@ -28,6 +30,7 @@ from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.persistent.settings import cache_settings, change_cache_settings
 from xla_backend.program.ir import Launch, Library, Program
 from xla_backend.runtime.buffer import OutOfMemory
+from xla_backend.targets.gpu import autotuning
 from xla_backend.targets.gpu.autotune_results import read_results, write_result
 from xla_backend.targets.gpu.autotuning import Autotuner, Trial, trial_module
 from xla_backend.targets.gpu.compiler import plan_program
@@ -246,7 +249,8 @@ class Wrong(PretendedTimer):
 
 @pytest.mark.parametrize(
     ("by", "type", "right"),
-    [(0, np.float32, True), (1, np.float32, True), (100, np.float32, False)]
+    [(0, np.float32, True), (1e-5, np.float32, True), (1, np.float32, False)]
+    + [(1e-5, np.float16, True), (0.5, np.float16, True), (2, np.float16, False)]
     + [(np.nan, np.float32, False), (np.inf, np.float16, False), (1, np.int32, False)],
 )
 def test_what_computes_something_else_is_not_taken(kept, caplog, by, type, right):
@@ -258,6 +262,37 @@ def test_what_computes_something_else_is_not_taken(kept, caplog, by, type, right
     # It is remembered as well; a user may want no check.
     assert steps_with(LARGE, Autotuner(Wrong(0, type))) == ((Launch,) if right else (Library,))
     assert steps_with(LARGE, Autotuner(Wrong(by, type), "unchecked", check=False)) == (Launch,)
+
+
+def test_a_part_of_the_sum_that_is_missing_is_found():
+    """One slab of many is little of a sum of positive numbers."""
+    some = np.random.default_rng(0).integers(0, 2, 1_000_003, np.int8).astype(np.float32)
+    lhs, rhs = np.resize(some, (64, 8192)), np.resize(some, (8192, 64))
+    for type in (np.float32, np.float16, ml_dtypes.bfloat16):
+        whole = (lhs @ rhs).astype(type)
+        assert not autotuning._difference([whole], [whole.copy()], True)
+        for lost in (64, 512) if type is ml_dtypes.bfloat16 else (1, 64):
+            part = (lhs[:, :-lost] @ rhs[:-lost]).astype(type)
+            found = autotuning._difference([whole], [part], True)
+            assert bool(found) == (type is np.float32 or lost > 1), (type, lost)
+
+
+@pytest.mark.parametrize("type", [np.float32, np.complex64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("is_bare", [True, False])
+def test_what_is_not_finite_has_to_be_the_same(type, is_bare):
+    """And nobody is warned of it."""
+    want = np.array([1, np.inf, -np.inf, np.nan, 2]).astype(type)
+    got = want.copy()
+    got[4] += type(2**-7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bool(autotuning._difference([want], [got], is_bare)) == (
+            is_bare and type is not ml_dtypes.bfloat16
+        )
+        for at, other in ((0, np.nan), (1, 1), (1, -np.inf), (2, np.nan), (3, 5)):
+            got = want.copy()
+            got[at] = other
+            assert autotuning._difference([want], [got], is_bare)
 
 
 class Full(PretendedTimer):
