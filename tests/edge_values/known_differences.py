@@ -101,6 +101,27 @@ GENERAL = (
         "Functions without arguments",
         "`vectorize` of a function without arguments calls it; JAX fails an assertion.",
     ),
+    (
+        "Special functions at infinity",
+        "`expi`, `exp1`, `expn`, `wofz`, `spence`, `hyp1f1`, `hyp2f1`, `zeta` and `polygamma` have "
+        "SciPy's limits at infinite arguments where JAX has NaN or other values, and the slope "
+        "of `spence` at 0 is -inf (JAX: 0).",
+    ),
+    (
+        "Small differences of functions",
+        "`owens_t` of half-precision arguments keeps their dtype; JAX gives float32. `lpmn` gives "
+        "no DeprecationWarning.",
+    ),
+    (
+        "Composites",
+        "`lax.composite` works under vmap: the function is mapped; JAX raises NotImplementedError. "
+        "`lax.scaled_dot` is a composite in jaxprs, not a primitive of its own.",
+    ),
+    (
+        "Small constants",
+        "Closed-over arrays of up to 64 bytes become constants of a program "
+        "(`jax_embedded_constants_max_bytes`; JAX: 32).",
+    ),
 )
 
 KNOWN: tuple[Difference, ...] = (*ERRORS, *ARITHMETIC, *SPECIAL, *GRADIENTS)
