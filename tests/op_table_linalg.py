@@ -160,6 +160,7 @@ OPS = [
         linalg.householder_product,
         lambda a, t: scipy.linalg.lapack.dorgqr(_wide(a), _wide(t))[0],
         shapes=(((5, 3), (3,)),),
+        grad_order=2,
         tol=1e-4,
     ),
     Op(
@@ -167,6 +168,7 @@ OPS = [
         linalg.ormqr,
         lambda a, t, c: scipy.linalg.lapack.dormqr("L", "N", _wide(a), _wide(t), _wide(c), 100)[0],
         shapes=(((5, 3), (3,), (5, 2)),),
+        grad_order=1,
         tol=1e-4,
     ),
     Op("eigh", _eigh_parts, _eigh_oracle, shapes=_SQUARE, dtypes=INEXACT, grad_order=1, tol=1e-4),

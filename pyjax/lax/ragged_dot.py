@@ -175,14 +175,14 @@ def ragged_dot_general(
         return dot_general(
             lhs, rhs, numbers.dot_dimension_numbers, precision, preferred_element_type
         )
-    rows, groups = shape_of(lhs)[ragged], shape_of(group_sizes)[-1:]
+    rows = shape_of(lhs)[ragged]
     if ragged in contract:
         # Each group contracts its own part: groups become a batch dimension. Both sides are masked:
         # rows of no group may hold anything, and 0 * inf is not 0.
         before = contract.index(ragged)
         prefix = (*batch, *contract[:before])
         check(prefix, group_dims, None, group_offset)
-        mask = _row_groups(group_sizes, rows, *groups, group_offset)
+        mask = _row_groups(group_sizes, rows, shape_of(group_sizes)[-1], group_offset)
         wide = _spread(lhs, mask, prefix, ragged)
         prefix = (*rhs_batch, *rhs_contract[:before])
         right = _spread(rhs, mask, prefix, rhs_contract[before])

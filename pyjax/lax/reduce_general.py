@@ -88,20 +88,26 @@ def _reduce_lowering(
     return [builder.get_tuple_element(result, i) for i in range(len(outs))]
 
 
-def _vectorised(jaxpr: ClosedJaxpr, lefts: Sequence[Array], rights: Sequence[Array]) -> list[Array]:
-    """The scalar computation on arrays of one shape, element by element."""
+def _vectorised(
+    jaxpr: ClosedJaxpr, consts: Sequence[Any], lefts: Sequence[Array], rights: Sequence[Array]
+) -> list[Array]:
+    """The scalar computation on arrays of one shape, element by element; it takes consts first."""
     shape = shape_of(lefts[0])
     size = math.prod(shape)
     flat = [reshape(x, (size,)) for x in (*lefts, *rights)]
-    batched, _ = batch_jaxpr(jaxpr, size, [True] * len(flat), True)
-    return [reshape(o, shape) for o in jaxpr_as_fun(batched)(*flat)]
+    batched, _ = batch_jaxpr(jaxpr, size, [False] * len(consts) + [True] * len(flat), True)
+    return [reshape(o, shape) for o in jaxpr_as_fun(batched)(*consts, *flat)]
 
 
 def _by_halves(
-    jaxpr: ClosedJaxpr, operands: Sequence[Array], inits: Sequence[Array], dims: Any
+    jaxpr: ClosedJaxpr,
+    operands: Sequence[Array],
+    inits: Sequence[Array],
+    dims: Any,
+    consts: Sequence[Any] = (),
 ) -> list[Array]:
-    """The reduction written with lax operations: log2(n) vectorised steps. For derivatives and
-    batched inits.
+    """The reduction written with lax operations: log2(n) vectorised steps. For derivatives,
+    batched inits, and computations that use arrays from outside (consts, their first operands).
     """
     xs = [axes_last(x, dims) for x in operands]
     kept = shape_of(xs[0])[:-1]
@@ -113,13 +119,13 @@ def _by_halves(
         half = n // 2
         firsts = [cut(x, 0, half, axis) for x in xs]
         seconds = [cut(x, half, 2 * half, axis) for x in xs]
-        combined = _vectorised(jaxpr, firsts, seconds)
+        combined = _vectorised(jaxpr, consts, firsts, seconds)
         if n % 2:
             combined = [
                 concatenate([c, cut(x, n - 1, n, axis)], axis) for c, x in zip(combined, xs)
             ]
         xs, n = combined, half + n % 2
-    return [reshape(o, kept) for o in _vectorised(jaxpr, starts, xs)]
+    return [reshape(o, kept) for o in _vectorised(jaxpr, consts, starts, xs)]
 
 
 def _reduce_jvp(
@@ -190,7 +196,8 @@ def reduce(
     Args:
       operands: an array, or a pytree of arrays of one shape.
       init_values: scalars of the same structure and dtypes; an identity of the computation.
-      computation: (accumulated, element) -> combined, on scalars of the operands' structure.
+      computation: (accumulated, element) -> combined, on scalars of the operands' structure. It
+        may use arrays from outside, also ones that are differentiated or mapped.
       dimensions: what is reduced.
     Returns:
       The same structure of reduced arrays.
@@ -232,11 +239,9 @@ def reduce(
             f"the reduction's computation must return {[s.str_short() for s in scalars]}, got "
             f"{[a.str_short() for a in out_avals]}.",
         )
-    if jaxpr.consts:
-        fail(
-            NotImplementedError,
-            "the reduction's computation uses arrays from outside.",
-            fix="pass scalars as Python numbers.",
-        )
+    if traced.consts:
+        # HLO's reduce calls a computation of scalars that sees nothing else.
+        outs = _by_halves(traced.closed, flat, inits, dims, traced.consts)
+        return tree_unflatten(tree, outs)
     outs = reduce_p.bind(*flat, *inits, computation=computation, jaxpr=jaxpr, dimensions=dims)
     return tree_unflatten(tree, outs)

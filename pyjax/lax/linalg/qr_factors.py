@@ -115,6 +115,38 @@ def _householder_aval(a: ShapedArray, taus: ShapedArray) -> list[ShapedArray]:
     return [a]
 
 
+def _compact(a: Array, taus: Array) -> tuple[Array, Array]:
+    """(V, T) with I - V T V^H the product of reflectors, T upper triangular.
+
+    Multiplied out, T is what solves (I + D U) T = D, where D has taus and U is V^H V above the
+    diagonal; no division, so that a tau of 0, a reflector that does nothing, is nothing special.
+    """
+    axis = aval_of(a).ndim - 2
+    below = tril(cut(a, 0, shape_of(taus)[-1], axis + 1), -1)
+    v = add(below, identity_like(below))
+    products = triu(matmul(mH(v), v), 1)
+    factors = expand_to(taus, shape_of(products), tuple(range(axis + 1)))
+    left = mul(factors, products)
+    return v, triangular_solve(
+        left, only_diagonal(factors), left_side=True, lower=False, unit_diagonal=True
+    )
+
+
+def _householder_product(a: Array, taus: Array) -> Array:
+    """householder_product in terms of lax, for derivatives."""
+    v, t = _compact(a, taus)
+    axis = aval_of(a).ndim - 2
+    top = cut(v, 0, shape_of(a)[-1], axis)
+    return sub(identity_like(a), matmul(matmul(v, t), mH(top)))
+
+
+def _householder_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    _, moved = ad.jvp(lambda *xs: [_householder_product(*xs)], list(primals), list(tangents))
+    return householder_product_p.bind_all(*primals), moved
+
+
 def _householder_lowering(ctx: Any, a: Any, taus: Any) -> list[Any]:
     return lapack_call(ctx, "orgqr", (a, taus), ctx.shapes_out)
 
@@ -122,7 +154,7 @@ def _householder_lowering(ctx: Any, a: Any, taus: Any) -> list[Any]:
 householder_product_p: Primitive = define_on_matrices(
     "householder_product",
     abstract_eval=_householder_aval,
-    jvp=Unsupported(_NO_DERIVATIVE),
+    jvp=FullJvp(_householder_jvp),
     transpose=Unsupported("householder_product is not linear"),
     lowering=in_lapack_type(_householder_lowering),
 )
@@ -133,6 +165,8 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
 
     Args:
       a: [..., m, n], m >= n, reflectors below the diagonal.  taus: [..., k], k <= n.
+
+    Differentiable in both, of any numbers, also where the product is not unitary.
 
     >>> householder_product(jnp.zeros((2, 1)), jnp.zeros(1))
     Array([[ 1.],
@@ -151,11 +185,25 @@ def _ormqr_aval(
     return [c]
 
 
+def _ormqr_jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], *, left: bool, transpose: bool
+) -> tuple[list[Any], list[Any]]:
+    def product(a: Array, taus: Array, c: Array) -> list[Array]:
+        v, t = _compact(a, taus)
+        t = mH(t) if transpose else t
+        if left:
+            return [sub(c, matmul(v, matmul(t, matmul(mH(v), c))))]
+        return [sub(c, matmul(matmul(matmul(c, v), t), mH(v)))]
+
+    _, moved = ad.jvp(product, list(primals), list(tangents))
+    return ormqr_p.bind_all(*primals, left=left, transpose=transpose), moved
+
+
 ormqr_p: Primitive = define_on_matrices(
     "ormqr",
     abstract_eval=_ormqr_aval,
-    jvp=Unsupported(_NO_DERIVATIVE),
-    transpose=Unsupported("ormqr is differentiated through qr"),
+    jvp=FullJvp(_ormqr_jvp),
+    transpose=Unsupported("ormqr is not linear in the reflectors"),
     lowering=in_lapack_type(
         lambda ctx, a, taus, c, *, left, transpose: lapack_call(
             ctx, "ormqr", (a, taus, c), ctx.shapes_out, left=left, transpose=transpose

@@ -24,6 +24,7 @@ from pyjax.interpreters.rules import FullJvp, Unsupported, define_rules
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import aval_of, dtype_of
 from pyjax.lax.compare import ge_p, select
+from pyjax.lax.control_flow.loops import map as map_
 from pyjax.lax.indexing.gather_scatter_types import combiner_jaxpr
 from pyjax.lax.windows.windowed import (
     Pads,
@@ -88,15 +89,17 @@ def _select_and_scatter_batching(
 ) -> Any:
     x, source, init = args
     x_dim, source_dim, init_dim = dims
-    if init_dim is not None:
-        fail(
-            NotImplementedError,
-            "vmap of select_and_scatter over the initial value is not supported.",
-            fix="scatter with a constant initial value and add the batched one afterwards.",
-        )
     x = bdim_at_front(x, x_dim, axis_size)
     source = bdim_at_front(source, source_dim, axis_size)
-    return select_and_scatter_p.bind_all(x, source, init, **with_batch_dimension(params, 0)), [0]
+    if init_dim is None:
+        batched = with_batch_dimension(params, 0)
+        return select_and_scatter_p.bind_all(x, source, init, **batched), [0]
+
+    # The instruction has one initial value, and where nothing arrives, it is the result.
+    def lane(each: tuple[Array, Array, Array]) -> Array:
+        return select_and_scatter_p.bind1(*each, **params)
+
+    return [map_(lane, (x, source, bdim_at_front(init, init_dim, axis_size)))], [0]
 
 
 def _emit_select_and_scatter(

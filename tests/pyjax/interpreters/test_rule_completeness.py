@@ -45,8 +45,7 @@ WITHOUT = {
     UNKNOWN: "call_exported ffi_call",
     SIZES: "leading dimension dimension_size",
     NO_FUNCTION: (
-        "geqp3 geqrf getrf hessenberg householder_product ormqr pmax pmin rng_uniform schur "
-        "select_and_scatter tridiagonal"
+        "geqp3 geqrf getrf hessenberg pmax pmin rng_uniform schur select_and_scatter tridiagonal"
     ),
 }
 REASONS: dict[str, list[str]] = {}

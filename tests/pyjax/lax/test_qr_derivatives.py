@@ -89,3 +89,30 @@ def test_gradient_of_the_update() -> None:
 def test_the_update_is_real() -> None:
     with pytest.raises(TypeError, match="cholesky_update does not accept dtype complex64"):
         lax.linalg.cholesky_update(jnp.eye(2) + 0j, jnp.array([1j, 1.0]))
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_products_of_reflectors(dtype, columns) -> None:
+    """Derivatives for any numbers: a tau of 0, and products that are not unitary, are included."""
+    rng = np.random.default_rng(columns)
+
+    def draw(*shape):
+        x = rng.normal(size=shape)
+        return x + 1j * rng.normal(size=shape) if dtype == "complex128" else x
+
+    a, taus, c = draw(5, 3), draw(columns), draw(5, 5)
+    taus[0] = 0
+    with pyjax.enable_x64(True):
+        check_grads(lax.linalg.householder_product, (a, taus), order=2)
+        if columns == 3:
+            for left, transpose in [(True, False), (True, True), (False, False), (False, True)]:
+                product = partial(lax.linalg.ormqr, left=left, transpose=transpose)
+                check_grads(product, (a, taus, c), order=1)
+                tangents = draw(5, 3), draw(3), draw(5, 5)
+                batched = pyjax.vmap(
+                    lambda *t, f=product: pyjax.jvp(f, (a, taus, c), t)[1], in_axes=(0, None, None)
+                )
+                got = batched(np.stack([tangents[0]] * 2), *tangents[1:])
+                want = pyjax.jvp(product, (a, taus, c), tangents)[1]
+                np.testing.assert_allclose(got[1], want, atol=1e-12)

@@ -9,6 +9,7 @@ import pytest
 
 import pyjax.numpy
 from pyjax import grad, lax, vmap
+from pyjax.lax.windows import windowed_select
 from tests import indexing_oracles as oracle
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5)
@@ -151,6 +152,46 @@ def test_initial_value_other_than_the_identity():
     got = lax.reduce_window(X, 2.0, lax.add, (2, 2), (1, 1), "VALID")
     want = oracle.reduce_window(X, 0, np.add, (2, 2), (1, 1), ((0, 0), (0, 0))) + 2
     np.testing.assert_allclose(got, want)
+
+
+def test_select_and_scatter_of_mapped_initial_values():
+    """The function that combines need not be a sum: here the initial value is a factor."""
+    source = np.array([[2.0, 3.0]], np.float32)
+    starts = np.array([1.0, -5.0, 0.5], np.float32)
+
+    def scattered(start, x):
+        return windowed_select.select_and_scatter(
+            x, lax.ge, (4, 2), (1, 2), ((0, 0), (0, 0)), source, start, lax.mul
+        )
+
+    want = np.broadcast_to(starts[:, None, None], (3, 4, 4)).copy()
+    want[:, 3, 1] *= 2  # the largest elements are in the last row
+    want[:, 3, 3] *= 3
+    x = X[:, :4]
+    np.testing.assert_allclose(vmap(scattered, (0, None))(starts, x), want)
+    np.testing.assert_allclose(vmap(scattered)(starts, np.stack([x, x, x])), want)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_reductions_use_arrays_from_outside(count):
+    """Also tracers: of the modulus under vmap, of a factor under grad."""
+    values = np.arange(1, 1 + count, dtype=np.int32)
+
+    def sum_below(modulus):
+        return lax.reduce(values, np.int32(0), lambda a, b: lax.rem(a + b, modulus[0]), (0,))
+
+    moduli = np.array([[2], [7]], np.int32)
+    want = [values.sum() % 2, values.sum() % 7]
+    np.testing.assert_array_equal(vmap(sum_below)(moduli), want)
+    np.testing.assert_array_equal(sum_below(pyjax.numpy.asarray(moduli[1])), want[1])
+
+    def product(w):
+        x = values.astype(np.float32)
+        return lax.reduce(x, np.float32(1), lambda a, b: lax.mul(lax.mul(a, b), w), (0,))
+
+    factor = np.prod(np.arange(1, 1 + count))
+    got = grad(product)(2.0)
+    np.testing.assert_allclose(got, count * factor * 2.0 ** (count - 1), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
