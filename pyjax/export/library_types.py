@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pyjax.export.trees import register_namedtuple_serialization
-from pyjax.numpy import linalg, setops
+from pyjax.numpy import linalg_factorizations, linalg_solvers, setops
 
 for _type in (
-    linalg.EighResult,
-    linalg.EigResult,
-    linalg.QRResult,
-    linalg.SlogdetResult,
-    linalg.SVDResult,
+    linalg_factorizations.EighResult,
+    linalg_factorizations.EigResult,
+    linalg_factorizations.QRResult,
+    linalg_solvers.SlogdetResult,
+    linalg_factorizations.SVDResult,
     setops.UniqueAllResult,
     setops.UniqueCountsResult,
     setops.UniqueInverseResult,
