@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any
 
 from .blocks import Leaving, take_out_of_variables
-from .kinds import AbstractKind
+from .kinds import AbstractKind, Object
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -457,6 +457,16 @@ def option(
             new.set(new.parsed(text, origin), Source.ENVIRONMENT, origin)
             break
     new._refresh()
+    return new
+
+
+def unlisted_option(name: str, default: Any) -> Option:
+    """An option that is no row of any list and has no flag: any hashable value that blocks set and
+    that tracing depends on."""
+    new = Option(name, Object("a hashable value"), default, Affects.TRACE, Scope.THREAD, name, None)
+    with _lock:
+        _keyed.append(new)
+        new._refresh()
     return new
 
 

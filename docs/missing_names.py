@@ -69,7 +69,6 @@ MISSING = (
         "`jaxlib` is not part of pyjax.",
         "`python -m pyjax.as_jax` gives programs the names of it that libraries use.",
     ),
-    Missing("jax", "make_user_context", "Not written yet.", "Pass the value as a static argument."),
     Missing(
         "jax.Array",
         "__numpy_dtype__",

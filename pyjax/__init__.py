@@ -35,6 +35,7 @@ from pyjax.api.jvp import linearize as linearize
 from pyjax.api.make_jaxpr import make_jaxpr as make_jaxpr
 from pyjax.api.naming import named_call as named_call
 from pyjax.api.naming import named_scope as named_scope
+from pyjax.api.user_context import make_user_context as make_user_context
 from pyjax.api.vjp import linear_transpose as linear_transpose
 from pyjax.api.vjp import vjp as vjp
 from pyjax.api.vmap import vmap as vmap

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyjax._config import config, options
+from pyjax._config import config, options, registry
 from pyjax._config.kinds import Bool, Enum, Int
 from pyjax._config.registry import (
     Affects,
@@ -223,7 +223,9 @@ def test_cache_key_follows_options_that_affect_tracing(restore: None) -> None:
 def test_cache_key_has_every_keyed_option() -> None:
     keyed = [o for o in all_options().values() if o.affects is not Affects.NOTHING]
     acting = [o for o in keyed if o.acts]
-    assert len(trace_context().values) == len(acting) + 1  # and the compile environment
+    in_keys = [o for o in registry._keyed if o.name != "user context"]  # which are in no list
+    assert in_keys == acting
+    assert len(trace_context().values) == len(registry._keyed) + 1  # and the compile environment
 
 
 def test_locked_options_refuse_changes() -> None:
