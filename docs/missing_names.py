@@ -155,12 +155,6 @@ MISSING = (
         "`.jaxpr`, `.lower()`.",
     ),
     Missing(
-        "jax.tree_util.PyTreeDef",
-        "from_iterable_tree",
-        "A name of `jaxlib`'s class, which JAX leaves out of its pages.",
-        "`jax.tree_util.tree_unflatten`.",
-    ),
-    Missing(
         "jax.experimental",
         "EArray primal_tangent_dtype",
         "Not written yet.",

@@ -82,7 +82,9 @@ class Array(HasAval):
         """Start a copy to the host."""
         raise NotImplementedError
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(
+        self, dtype: Any = None, context: Any = None, copy: bool | None = None
+    ) -> np.ndarray:
         raise NotImplementedError
 
     def item(self, *args: int) -> Any:

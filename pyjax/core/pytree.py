@@ -228,6 +228,23 @@ class PyTreeDef:
         _flatten_up_to(self, tree, out, "")
         return out
 
+    def from_iterable_tree(self, tree: Any) -> Any:
+        """The pytree of this structure whose leaves are those of nested iterables.
+
+        Args:
+          tree: at each node an iterable of as many items as the node has children (None has none),
+            at each leaf the leaf.
+        Raises:
+          ValueError: a node has another number of items.
+          TypeError: what stands for a node is not iterable.
+
+        >>> tree_structure({"a": (0, 0), "b": 0}).from_iterable_tree([[1, 2], 3])
+        {'a': (1, 2), 'b': 3}
+        """
+        leaves: list[Any] = []
+        _leaves_of_iterables(self, tree, leaves)
+        return self.unflatten(leaves)
+
     def compose(self, inner: PyTreeDef) -> PyTreeDef:
         """Every leaf of this structure replaced by `inner`."""
         if self._type is _Leaf:
@@ -447,6 +464,21 @@ def make_node(treedef: PyTreeDef, items: list[Any]) -> Any:
     if node is None:  # a namedtuple
         return cls(*items)
     return node.unflatten(treedef._data, tuple(items))
+
+
+def _leaves_of_iterables(structure: PyTreeDef, tree: Any, leaves: list[Any]) -> None:
+    if structure.is_leaf():
+        leaves.append(tree)
+        return
+    items, children = list(tree), structure.children()
+    if len(items) != len(children):
+        raise new_error(
+            ValueError,
+            f"Arity mismatch between trees: {structure} has {len(children)} children, and "
+            f"{tree!r} {len(items)} items.",
+        )
+    for child, item in zip(children, items):
+        _leaves_of_iterables(child, item, leaves)
 
 
 def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> None:

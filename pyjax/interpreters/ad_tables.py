@@ -88,14 +88,14 @@ primitive_jvps = RuleView(jvp_rules, _WrittenJvp, _shown_jvp, refined=[linearize
 primitive_transposes = RuleView(transpose_rules, _WrittenTranspose, _shown_transpose)
 
 
-def get_primitive_transpose(primitive: Primitive) -> Rule:
+def get_primitive_transpose(p: Primitive) -> Rule:
     """The transpose rule of a primitive as users write them.
 
     Raises:
       NotImplementedError: it has none.
     """
-    transpose_rules[primitive]
-    return primitive_transposes[primitive]
+    transpose_rules[p]
+    return primitive_transposes[p]
 
 
 def defjvp(primitive: Primitive, *jvprules: Rule | None) -> None:

@@ -55,6 +55,6 @@ def is_undefined_primal(x: Any) -> bool:
     return type(x) is UndefinedPrimal
 
 
-def instantiate_zeros(x: Any) -> Any:
+def instantiate_zeros(tangent: Any) -> Any:
     """Zero becomes an array of zeros; other values stay."""
-    return zeros_like_aval(x.aval) if type(x) is Zero else x
+    return zeros_like_aval(tangent.aval) if type(tangent) is Zero else tangent

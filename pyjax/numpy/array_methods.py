@@ -322,8 +322,8 @@ def _array_to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     return device_put(self, device)
 
 
-def _array_contains(self: Any, item: Any) -> bool:
-    return bool(reductions.any(ufuncs.equal(self, item)))
+def _array_contains(self: Any, other: Any) -> bool:
+    return bool(reductions.any(ufuncs.equal(self, other)))
 
 
 def _array_iter(self: Any) -> Any:
@@ -452,8 +452,8 @@ def _as_method(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 # Tracers also stand for mutable references.
 
 
-def _tracer_getitem(self: Tracer, i: Any) -> Any:
-    return access.get(self, i) if type(self.aval) is AbstractRef else getitem(self, i)
+def _tracer_getitem(self: Tracer, item: Any) -> Any:
+    return access.get(self, item) if type(self.aval) is AbstractRef else getitem(self, item)
 
 
 def _tracer_setitem(self: Tracer, i: Any, x: Any) -> None:

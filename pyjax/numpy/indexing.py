@@ -43,20 +43,20 @@ from pyjax.runtime.dispatch import constant_array
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
-def getitem(x: Any, index: Any) -> Any:
-    """`x[index]` for an Array or Tracer."""
+def getitem(x: Any, item: Any) -> Any:
+    """`x[item]` for an Array or Tracer."""
     if type(x) is DeviceArray and (not entered or state.traces[0] is eval_trace):
-        if type(index) is int:
+        if type(item) is int:
             shape = x.aval.shape
             if shape and shape[0]:
-                return _row(x, _row_number(index, shape[0]))
-        key = static_key(index)
+                return _row(x, _row_number(item, shape[0]))
+        key = static_key(item)
         if key is not None:
             return _read_eager(x, key)
-        parts = integer_arrays(index)
+        parts = integer_arrays(item)
         if parts is not None:
             return _read_compiled(x, parts)
-    return read(x, index)
+    return read(x, item)
 
 
 def integer_arrays(index: Any) -> tuple[DeviceArray, ...] | None:

@@ -261,7 +261,9 @@ class DeviceArray(BufferHolder, core_array.Array):
     def _is_host_addressable(self) -> bool:
         return isinstance(self.spec.kind, HostBufferKind)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(
+        self, dtype: Any = None, context: Any = None, copy: bool | None = None
+    ) -> np.ndarray:
         view = self.host_view()
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
@@ -481,10 +483,10 @@ class DeviceArray(BufferHolder, core_array.Array):
             return repr(self)
         return str(self.host_view())
 
-    def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and spec:
-            return format(self.host_view().item(), spec)
-        return format(str(self), spec)
+    def __format__(self, format_spec: str) -> str:
+        if self.ndim == 0 and format_spec:
+            return format(self.host_view().item(), format_spec)
+        return format(str(self), format_spec)
 
     def __reduce__(self) -> Any:
         if is_extended(self.aval.dtype):

@@ -70,7 +70,9 @@ class ArrayElsewhere(Array):
     def __repr__(self) -> str:
         return f"Array(shape={self.shape}, dtype={self.dtype})"
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(
+        self, dtype: Any = None, context: Any = None, copy: bool | None = None
+    ) -> np.ndarray:
         self._refuse()
 
     def item(self, *args: int) -> Any:

@@ -127,7 +127,9 @@ class DeviceRef(Ref):
         """Replace what the reference holds, for the thread that has the lock."""
         self._array = array
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(
+        self, dtype: Any = None, context: Any = None, copy: bool | None = None
+    ) -> np.ndarray:
         fail(
             TypeError,
             f"a Ref, {self.aval.str_short()}, was taken for an array.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 
 import ml_dtypes
@@ -244,3 +245,22 @@ def test_memory_goes_back_to_the_pool() -> None:
     del x
     gc.collect()
     assert address in free
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        ("__array__", "dtype context copy"),
+        ("__contains__", "other"),
+        ("__format__", "format_spec"),
+        ("__getitem__", "item"),
+    ],
+)
+def test_parameters_have_the_names_of_the_reference(method: str, names: str) -> None:
+    assert " ".join(inspect.signature(getattr(jnp.zeros(2), method)).parameters) == names
+
+
+def test_array_protocol_by_position_and_keyword() -> None:
+    x = jnp.arange(3)
+    assert x.__array__(np.float64, None, True).dtype == np.float64
+    assert np.asarray(x, copy=None).tolist() == np.array(x, copy=True).tolist() == [0, 1, 2]

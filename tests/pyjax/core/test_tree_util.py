@@ -131,3 +131,32 @@ def test_partial():
 def test_first_difference():
     assert tu.first_difference({"a": [1]}, {"a": [2]}) is None
     assert "['a']" in tu.first_difference({"a": [1]}, {"a": (1,)})
+
+
+NESTED = {"a": [0, 0], "b": (0, None)}
+
+
+@pytest.mark.parametrize(
+    ("structure", "nested", "tree"),
+    [
+        (NESTED, [[1, 2], [3, []]], {"a": [1, 2], "b": (3, None)}),
+        (NESTED, iter([iter([1, 2]), (3, ())]), {"a": [1, 2], "b": (3, None)}),
+        (0, [1, 2], [1, 2]),
+        ((), [], ()),
+    ],
+)
+def test_trees_from_iterables(structure, nested, tree):
+    assert tu.tree_structure(structure).from_iterable_tree(nested) == tree
+
+
+@pytest.mark.parametrize(
+    ("nested", "error", "text"),
+    [
+        ([[1, 2], [3]], ValueError, "Arity mismatch.* has 2 children, and .* 1 items"),
+        ([1, 2, 3], ValueError, "Arity mismatch"),
+        ([[1, 2], [3, None]], TypeError, "not iterable"),
+    ],
+)
+def test_iterables_of_another_structure(nested, error, text):
+    with pytest.raises(error, match=text):
+        tu.tree_structure(NESTED).from_iterable_tree(nested)
