@@ -100,7 +100,12 @@ def value_and_grad(
     [9.0, 6.0]
     """
     if reduce_axes:
-        raise new_error(NotImplementedError, "reduce_axes argument to grad is deprecated")
+        raise new_error(
+            NotImplementedError,
+            "reduce_axes argument to grad is deprecated",
+            "axes of vmap are summed over where the function says so",
+            "Leave it out, and write lax.psum in the function.",
+        )
     check_callable(fun)
     single = isinstance(argnums, (int, np.integer))
     positions: tuple[Any, ...] = (argnums,) if single else tuple(argnums)  # type: ignore[arg-type]

@@ -42,7 +42,10 @@ def make_jaxpr(
     check_callable(fun)
     if abstracted_axes is not None:
         raise new_error(
-            NotImplementedError, "abstracted_axes (dynamic shapes) is not supported by make_jaxpr"
+            NotImplementedError,
+            "abstracted_axes (dynamic shapes) is not supported by make_jaxpr",
+            "a jaxpr has the sizes of the arrays that it was made for",
+            "Make one for each shape; pyjax.export has programs of symbolic sizes.",
         )
     signature = CallSignature(fun, static_argnums, None)
 

@@ -204,7 +204,12 @@ def vjp(
     [4.0, 3.0]
     """
     if reduce_axes:
-        raise new_error(NotImplementedError, "reduce_axes argument to vjp is deprecated")
+        raise new_error(
+            NotImplementedError,
+            "reduce_axes argument to vjp is deprecated",
+            "axes of vmap are summed over where the function says so",
+            "Leave it out, and write lax.psum in the function.",
+        )
     check_callable(fun)
     leaves, in_tree = tree_flatten(primals)
     check_leaves("vjp", leaves, primals)
@@ -243,7 +248,12 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Any = 
     6.0
     """
     if reduce_axes:
-        raise new_error(NotImplementedError, "reduce_axes argument to transpose is deprecated")
+        raise new_error(
+            NotImplementedError,
+            "reduce_axes argument to transpose is deprecated",
+            "axes of vmap are summed over where the function says so",
+            "Leave it out, and write lax.psum in the function.",
+        )
     check_callable(fun)
     leaves, in_tree = tree_flatten(primals)
     in_avals = [abstractify(x) for x in leaves]

@@ -63,12 +63,14 @@ class RuleTable:
     Args:
       missing: what is said of a primitive without a rule, `{}` standing for its name.
       fix: how users give it one.
+      instead: what to do where there can be none.
     """
 
-    def __init__(self, name: str, missing: str, fix: str) -> None:
+    def __init__(self, name: str, missing: str, fix: str, instead: str = "") -> None:
         self.name = name
         self._missing = missing
         self._fix = fix
+        self._instead = instead
         self._rules: dict[Primitive, Any] = {}
 
     def __setitem__(self, primitive: Primitive, rule: Any) -> None:
@@ -88,6 +90,7 @@ class RuleTable:
             raise new_error(
                 NotImplementedError,
                 f"{self.name} of primitive {primitive} is not supported: {rule.reason}",
+                fix=self._instead,
             )
         return rule
 
@@ -116,6 +119,8 @@ jvp_rules = RuleTable(
     "Differentiation rule for {} not implemented",
     "Write ad.defjvp(p, one rule per operand), or ad.primitive_jvps[p] = rule (ad is "
     "pyjax.interpreters.ad).",
+    "Give the function that uses it a rule of its own (custom_jvp, custom_vjp), or take it as "
+    "constant: lax.stop_gradient of its operands.",
 )
 # Other primitives are linearized by their jvp rule.
 linearize_rules = _optional("linearization")
@@ -124,18 +129,22 @@ transpose_rules = RuleTable(
     "Transpose rule (for reverse-mode differentiation) for {} not implemented",
     "Write ad.deflinear2(p, rule), or ad.primitive_transposes[p] = rule (ad is "
     "pyjax.interpreters.ad).",
+    "Transpose linear functions only; grad and vjp differentiate others. A derivative rule of your "
+    "own must be linear in its tangents, or be given backwards: custom_vjp.",
 )
 batching_rules = RuleTable(
     "batching (vmap)",
     "Batching rule for {} not implemented",
     "Write batching.primitive_batchers[p] = rule, or batching.defvectorized(p) if it treats all "
     "elements alike (batching is pyjax.interpreters.batching).",
+    "Call it for one element at a time: lax.map, or a loop in Python.",
 )
 lowering_rules = RuleTable(
     "lowering",
     "MLIR translation rule for primitive {} not found",
     "Write mlir.register_lowering(p, mlir.lower_fun(function, multiple_results=False)) (mlir is "
     "pyjax.interpreters.mlir).",
+    "Call the function that uses it, instead of lowering it.",
 )
 # Primitives with jaxprs inside; others have default behaviour.
 partial_eval_rules = _optional("partial evaluation")

@@ -52,6 +52,7 @@ def no_groups(function: str, axis_index_groups: Any) -> None:
         fail(
             NotImplementedError,
             f"axis_index_groups is not supported for {function} under vmap.",
+            "every position of the mapped axis takes part in an exchange.",
             fix="reshape the mapped axis into two axes and map over both by name.",
         )
 
@@ -367,7 +368,12 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
 def one_name(axis_name: AxisName) -> Any:
     names = names_of(axis_name)
     if len(names) != 1:
-        fail(NotImplementedError, f"this collective takes one axis name, got {names}.")
+        fail(
+            NotImplementedError,
+            f"this collective takes one axis name, got {names}.",
+            "positions are counted along one axis.",
+            "Name one axis, or call it once for each of them.",
+        )
     return names[0]
 
 

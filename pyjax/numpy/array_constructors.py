@@ -72,7 +72,7 @@ def array(
         raise new_error(
             NotImplementedError,
             f"jnp.array(order={order!r}) is not supported: arrays have no strides. Only 'K' or "
-            "'C'.",
+            "'C'. Leave it out; np.asarray(x, order='F') of the result has another.",
         )
     explicit = dtype is not None
     dtype = util.check_user_dtype(dtype, "array")

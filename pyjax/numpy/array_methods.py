@@ -164,7 +164,12 @@ def _array_flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> 
 def _array_view(self: Any, dtype: Any = None, type: None = None) -> Any:
     """The bits of the array read as another dtype; the last axis is split or merged to fit."""
     if type is not None:
-        raise new_error(NotImplementedError, "`type` argument of array.view() is not supported.")
+        raise new_error(
+            NotImplementedError,
+            "`type` argument of array.view() is not supported.",
+            "there is one class of arrays.",
+            "Pass a dtype, or convert with np.asarray(x).view(type=...).",
+        )
     if dtype is None or dtype == self.dtype:
         return self
     dtype = util.check_user_dtype(dtype, "view")
@@ -318,7 +323,12 @@ def _array_conj(self: Any) -> Any:
 def _array_to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
     """The array on another device."""
     if stream is not None:
-        raise new_error(NotImplementedError, "stream argument of array.to_device()")
+        raise new_error(
+            NotImplementedError,
+            "stream argument of array.to_device()",
+            "work is ordered by what it needs, and streams are not shown.",
+            "Leave it out, and call block_until_ready() to wait.",
+        )
     return device_put(self, device)
 
 

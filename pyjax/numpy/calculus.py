@@ -96,7 +96,10 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     """
     if edge_order is not None:
         raise new_error(
-            NotImplementedError, "The 'edge_order' argument to jnp.gradient is not supported."
+            NotImplementedError,
+            "The 'edge_order' argument to jnp.gradient is not supported.",
+            "differences at the ends are of first order.",
+            "Leave it out; for second order at the ends, write those two differences.",
         )
     util.check_arraylike("gradient", f)
     (f,) = util.promote_dtypes_inexact(util.as_array(f))

@@ -96,7 +96,12 @@ def take(
         a, axis = lax.reshape(a, (a.size,)), 0
     axis = util.canonicalize_axis(axis, a.ndim)
     if mode == "raise":
-        raise new_error(NotImplementedError, "The 'raise' mode to jnp.take is not supported.")
+        raise new_error(
+            NotImplementedError,
+            "The 'raise' mode to jnp.take is not supported.",
+            "a program that is compiled cannot raise for its values.",
+            "Use mode='fill' (or 'clip'), or check indices with pyjax.experimental.checkify.",
+        )
     parsed = parse_mode(mode) or filling_mode(fill_value)
     if parsed is not lax.GatherScatterMode.CLIP:  # which takes negative indices to 0
         indices, parsed = normalized(indices, a.shape[axis], parsed)
@@ -200,7 +205,12 @@ def put(
         values = lax.concatenate([values] * repeats, 0)
     values = lax.slice_in_dim(values, 0, indices.size)
     if mode == "raise":
-        raise new_error(NotImplementedError, "The 'raise' mode to jnp.put is not supported.")
+        raise new_error(
+            NotImplementedError,
+            "The 'raise' mode to jnp.put is not supported.",
+            "a program that is compiled cannot raise for its values.",
+            "Use mode='fill' (or 'clip'), or check indices with pyjax.experimental.checkify.",
+        )
     if mode not in (None, "clip", "wrap"):
         raise new_error(ValueError, f"mode should be one of 'wrap' or 'clip'; got {mode=}")
     if mode == "clip":  # as in take: negative indices do not count from the end
@@ -287,7 +297,12 @@ def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool =
     _check_inplace("fill_diagonal", inplace)
     util.check_arraylike("fill_diagonal", a, val)
     if wrap:
-        raise new_error(NotImplementedError, "wrap=True is not implemented; only wrap=False is.")
+        raise new_error(
+            NotImplementedError,
+            "wrap=True is not implemented; only wrap=False is.",
+            "NumPy's wrap continues below a tall matrix.",
+            "Index instead: x.at[rows, columns].set(value).",
+        )
     x, value = util.as_array(a), util.as_array(val)
     if x.ndim < 2:
         raise new_error(ValueError, "array must be at least 2-d")
@@ -566,7 +581,12 @@ class _Concatenator:
         if isinstance(items[0], str):
             directive = items.pop(0)
             if directive in ("r", "c"):
-                raise new_error(NotImplementedError, "matrix output ('r', 'c') is not supported.")
+                raise new_error(
+                    NotImplementedError,
+                    "matrix output ('r', 'c') is not supported.",
+                    "there are no matrices beside arrays.",
+                    "Call r_ and c_ without it, and use x[None] or x[:, None].",
+                )
             try:
                 numbers = [int(n) for n in directive.split(",")]
             except ValueError:

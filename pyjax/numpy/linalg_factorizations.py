@@ -118,7 +118,10 @@ def svd(
     if hermitian:
         if subset_by_index is not None:
             raise new_error(
-                NotImplementedError, "svd: subset_by_index with hermitian=True is not supported."
+                NotImplementedError,
+                "svd: subset_by_index with hermitian=True is not supported.",
+                "singular values are sorted by size, eigenvalues by sign too.",
+                "Leave out hermitian, or slice the results.",
             )
         return _svd_hermitian(a, compute_uv)
     if not compute_uv:

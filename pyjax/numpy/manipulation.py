@@ -106,7 +106,9 @@ def reshape(
     util.check_arraylike("reshape", a)
     if copy is False:
         raise new_error(
-            NotImplementedError, "jnp.reshape(copy=False) is not supported: arrays have no views."
+            NotImplementedError,
+            "jnp.reshape(copy=False) is not supported: arrays have no views. "
+            "Leave it out; inside jit no copy is made where none is needed.",
         )
     return reshape_array(a, shape, order)
 
@@ -121,7 +123,12 @@ def reshape_array(a: Any, shape: Any, order: str = "C") -> Any:
         flipped = lax.transpose(a, range(a.ndim)[::-1])
         return lax.transpose(lax.reshape(flipped, new[::-1]), range(len(new))[::-1])
     if order == "A":
-        raise new_error(NotImplementedError, "np.reshape order=A is not implemented.")
+        raise new_error(
+            NotImplementedError,
+            "np.reshape order=A is not implemented.",
+            "arrays have no order of their own to follow.",
+            "Pass order='C' or 'F'.",
+        )
     raise new_error(ValueError, f"Unexpected value for 'order' argument: {order}.")
 
 
@@ -187,7 +194,8 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     util.check_arraylike("ravel", a)
     if order == "K":
         raise new_error(
-            NotImplementedError, "Ravel not implemented for order='K'; arrays have no strides."
+            NotImplementedError,
+            "Ravel not implemented for order='K'; arrays have no strides. Pass order='C' or 'F'.",
         )
     a = util.to_jax(a)
     return reshape_array(a, (np.size(a),), order)

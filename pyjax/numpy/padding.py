@@ -55,7 +55,12 @@ def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any)
     if callable(mode):
         return _pad_with_function(x, widths, mode, kwargs)
     if mode not in _ALLOWED:
-        raise new_error(NotImplementedError, f"Unimplemented padding mode {mode!r} for np.pad.")
+        raise new_error(
+            NotImplementedError,
+            f"Unimplemented padding mode {mode!r} for np.pad.",
+            "NumPy has no other modes than those that are here.",
+            "Pass one of them, or a function of a row.",
+        )
     extra = set(kwargs) - _ALLOWED[mode]
     if extra:
         raise new_error(

@@ -275,6 +275,8 @@ class ufunc:
             raise new_error(
                 NotImplementedError,
                 f"jnp.{self.__name__}.at supports integer indices only (no slices).",
+                "elements are named one by one, also those that occur twice.",
+                "Use arrays of indices, jnp.arange(start, stop).",
             )
         arrays = [util.as_array(i) for i in entries]
         shape = util.broadcast_shapes("at", [x.shape for x in arrays])

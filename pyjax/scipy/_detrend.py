@@ -32,7 +32,10 @@ def detrend(
     Array([-1.,  0.,  1.], dtype=float32)
     """
     if overwrite_data is not None:
-        raise NotImplementedError("overwrite_data argument not implemented.")
+        raise NotImplementedError(
+            "overwrite_data argument not implemented: arrays are immutable. Leave it out; donate "
+            "the argument to jit to reuse its memory."
+        )
     if type not in ("constant", "linear"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")
     (data,) = promote_args_inexact("detrend", data)

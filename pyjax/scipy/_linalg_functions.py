@@ -268,9 +268,15 @@ def polar(
     m, n = a.shape
     if method == "qdwh":
         if m < n and side == "right":
-            raise NotImplementedError("method='qdwh' only supports mxn matrices where m >= n")
+            raise NotImplementedError(
+                "method='qdwh' only supports mxn matrices where m >= n: the "
+                "iteration is on the columns of the smaller side. Use method='svd'."
+            )
         if m > n and side == "left":
-            raise NotImplementedError("method='qdwh' only supports mxn matrices where m <= n")
+            raise NotImplementedError(
+                "method='qdwh' only supports mxn matrices where m <= n: the "
+                "iteration is on the columns of the smaller side. Use method='svd'."
+            )
         tall = a if side == "right" else jnp.conj(a.T)
         u, p, _, _ = lax.linalg.qdwh(tall, max_iterations=max_iterations, eps=eps)
         return (u, p) if side == "right" else (jnp.conj(u.T), jnp.conj(p.T))

@@ -104,6 +104,7 @@ def fresnel(x: ArrayLike) -> tuple[Array, Array]:
         raise NotImplementedError(
             "fresnel of complex numbers is not implemented, as in JAX: with t = √π/2 (1 ∓ i) z, "
             "C ± iS = (1 ± i)/2 erf(t), and erf of complex numbers comes from wofz."
+            " Call scipy.special.fresnel through pure_callback."
         )
     found: tuple[Array, Array] = in_single(_fresnel)(x)
     return found

@@ -17,7 +17,10 @@ Array = Any
 
 def _check(name: str, type: int, norm: str | None) -> None:
     if type != 2:
-        raise NotImplementedError(f"{name}: only DCT type 2 is implemented, got type {type}.")
+        raise NotImplementedError(
+            f"{name}: only DCT type 2 is implemented, got type {type}. "
+            "Write the others with fft, of an extended sequence."
+        )
     if norm not in (None, "ortho", "backward"):
         raise ValueError(f"{name}: norm must be None, 'backward' or 'ortho', got {norm!r}")
 

@@ -64,7 +64,10 @@ def map_coordinates(
     if mode not in _INDEX:
         raise NotImplementedError(f"map_coordinates: mode {mode!r}; use one of {sorted(_INDEX)}")
     if order not in (0, 1):
-        raise NotImplementedError("map_coordinates currently requires order<=1")
+        raise NotImplementedError(
+            "map_coordinates currently requires order<=1: higher orders fit splines to the whole "
+            "array first. Use order=1, or image.scale_and_translate with a cubic method."
+        )
     choices = []
     for position, size in zip(positions, data.shape):
         (position,) = promote_dtypes_inexact(position)

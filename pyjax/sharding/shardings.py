@@ -62,7 +62,12 @@ class Sharding:
 
     def with_memory_kind(self, kind: str) -> Sharding:
         """The same layout in another memory of the devices."""
-        raise new_error(NotImplementedError, f"{type(self).__name__} has no memory kinds")
+        raise new_error(
+            NotImplementedError,
+            f"{type(self).__name__} has no memory kinds",
+            "such a sharding names devices only.",
+            "Use NamedSharding or SingleDeviceSharding with memory_kind=.",
+        )
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the part on each device."""

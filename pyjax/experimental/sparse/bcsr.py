@@ -214,6 +214,7 @@ class BCSR(JAXSparse):
                 NotImplementedError,
                 "BCSR.from_scipy_sparse with nonzero n_dense/n_batch",
                 "SciPy's matrices have sparse dimensions only.",
+                "Convert it without them, to BCOO, and then with bcoo_update_layout.",
             )
         mat = mat.tocsr()
         kind = np.dtype(index_dtype or np.int32)

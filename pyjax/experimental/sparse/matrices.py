@@ -127,7 +127,12 @@ class _Matrix(JAXSparse):
             )
         other = jnp.asarray(other)
         if other.ndim not in (1, 2):
-            fail(NotImplementedError, f"matmul with object of shape {other.shape}")
+            fail(
+                NotImplementedError,
+                f"matmul with object of shape {other.shape}",
+                "rows and columns meet vectors and matrices.",
+                "Map over other dimensions with vmap, or use BCOO.",
+            )
         return self._times(other)
 
     def _times(self, other: Array) -> Array:
@@ -328,6 +333,7 @@ def _check_transposed(axes: Sequence[int] | None) -> None:
         fail(
             NotImplementedError,
             f"axes={axes} of the transpose of a matrix",
+            "a matrix has two dimensions, and its transpose is the only other order.",
             fix="Leave them out: rows and columns are exchanged.",
         )
 

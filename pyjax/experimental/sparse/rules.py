@@ -111,6 +111,7 @@ def _only_bcoo(name: str, *values: Any) -> None:
         fail(
             NotImplementedError,
             f"sparse rule for {name} is not implemented for BCSR.",
+            "its rows are stored one after the other.",
             fix="Convert the array: x.to_bcoo().",
         )
 
@@ -260,6 +261,7 @@ def _concatenate_rule(*values: Any, dimension: int) -> list[Any]:
         fail(
             NotImplementedError,
             "Concatenation of sparse and dense arrays is not implemented.",
+            "the result would have elements that are stored, and others.",
             fix="Make all of them sparse (BCOO.fromdense), or dense (sparse.todense).",
         )
     return [bcoo_concatenate(one_layout(*values), dimension=dimension)]
@@ -271,7 +273,12 @@ def _dynamic_slice_rule(mat: BCOO, *starts: Any, slice_sizes: Sequence[int]) -> 
 
 def _gather_rule(mat: Any, starts: Any, **params: Any) -> list[Any]:
     if is_sparse(starts):
-        fail(NotImplementedError, "sparse rule for gather is not implemented for sparse indices.")
+        fail(
+            NotImplementedError,
+            "sparse rule for gather is not implemented for sparse indices.",
+            "indices that are not stored are zeros, which are indices too.",
+            "Make them dense: sparse.todense(indices).",
+        )
     return [bcoo_gather(mat, starts, **params)]
 
 
@@ -280,6 +287,7 @@ def _conv_rule(lhs: Any, rhs: Any, **params: Any) -> list[Any]:
         fail(
             NotImplementedError,
             "bcoo_conv_general_dilated with dense lhs and sparse rhs.",
+            "the result has the layout of the left operand.",
             fix="Make the left operand sparse: BCOO.fromdense.",
         )
     return [bcoo_conv_general_dilated(lhs, rhs, **params)]

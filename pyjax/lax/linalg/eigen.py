@@ -76,6 +76,8 @@ def _eigh_aval(x: ShapedArray, *, subset_by_index: Any, **params: Any) -> list[S
         fail(
             NotImplementedError,
             f"eigh subset_by_index={subset_by_index} is not implemented on CPU.",
+            "LAPACK's routine here finds all of them.",
+            "Slice its results: they are sorted.",
         )
     return [x, ShapedArray((*batch, n), real_dtype(x.dtype))]
 
@@ -320,7 +322,12 @@ def _schur_lowering(
     ctx: Any, x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any
 ) -> list[Any]:
     if sort_eig_vals or select_callable is not None:
-        fail(NotImplementedError, "schur does not sort eigenvalues on CPU.")
+        fail(
+            NotImplementedError,
+            "schur does not sort eigenvalues on CPU.",
+            "LAPACK sorts by a function that calls back into the program.",
+            "Pass sort_eig_vals=False, and sort the eigenvalues: jnp.sort(eigvals(x)).",
+        )
     *batch, n, _ = ctx.avals_in[0].shape
     values = [array_shape(ctx.avals_in[0].dtype, (*batch, n))]
     values = values if is_complex(ctx.avals_in[0].dtype) else values * 2

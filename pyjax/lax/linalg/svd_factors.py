@@ -58,7 +58,12 @@ def _svd_aval(
     batch, m, n = check_matrix("svd", x)
     k = min(m, n)
     if subset_by_index is not None and tuple(subset_by_index) != (0, k):
-        fail(NotImplementedError, f"svd subset_by_index={subset_by_index} is not implemented.")
+        fail(
+            NotImplementedError,
+            f"svd subset_by_index={subset_by_index} is not implemented.",
+            "LAPACK's routine here finds all of them.",
+            "Slice its results: they are sorted.",
+        )
     values = ShapedArray((*batch, k), real_dtype(x.dtype))
     if not compute_uv:
         return [values]
@@ -245,6 +250,7 @@ def qdwh(
         fail(
             NotImplementedError,
             "qdwh: dynamic_shape is not supported.",
+            "programs have the sizes of their arrays.",
             fix="slice the matrix first.",
         )
     left, s, vt = svd(x, full_matrices=False)

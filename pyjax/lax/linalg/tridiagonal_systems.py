@@ -68,7 +68,12 @@ def _tridiagonal_solve_lowering(
     ctx: Any, dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool
 ) -> Any:
     if perturb_singular:
-        fail(NotImplementedError, "tridiagonal_solve: perturb_singular is not supported on CPU.")
+        fail(
+            NotImplementedError,
+            "tridiagonal_solve: perturb_singular is not supported on CPU.",
+            "LAPACK solves the system that it is given.",
+            "Add a small number to the diagonal.",
+        )
     batch = ctx.avals_in[1].shape[:-1]
     shapes = [dl.shape, d.shape, du.shape, b.shape, array_shape(INT32, batch)]
     *_, x, info = lapack_call(ctx, "gtsv", (dl, d, du, b), shapes)

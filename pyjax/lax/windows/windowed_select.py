@@ -250,6 +250,7 @@ def _select_and_gather_add_transpose(
         fail(
             NotImplementedError,
             "select_and_gather_add with dilated windows has no transpose.",
+            "the scatter that would be it has windows without gaps.",
             fix="differentiate reduce_window itself, whose rule covers dilations.",
         )
     return [select_and_scatter_add_p.bind1(ct, x, **params), None]

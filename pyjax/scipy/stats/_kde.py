@@ -50,7 +50,10 @@ class gaussian_kde:
     ) -> None:
         (data,) = promote_args_inexact("gaussian_kde", dataset)
         if jnp.iscomplexobj(data):
-            raise NotImplementedError("gaussian_kde does not support complex data")
+            raise NotImplementedError(
+                "gaussian_kde does not support complex data: densities are of real points. Use "
+                "real and imaginary parts as two rows."
+            )
         self.dataset = jnp.atleast_2d(data)
         if self.dataset.size <= 1:
             raise ValueError("`dataset` input should have multiple elements.")

@@ -22,7 +22,10 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
     -1.838
     """
     if allow_singular is not None:
-        raise NotImplementedError("allow_singular argument of multivariate_normal.logpdf")
+        raise NotImplementedError(
+            "allow_singular argument of multivariate_normal.logpdf: the density is from a Cholesky "
+            "factor, which a singular matrix lacks. Add a small number to the diagonal."
+        )
     check_arraylike("multivariate_normal.logpdf", x, mean, cov)
     x, mean, cov = (jnp.asarray(a) for a in promote_dtypes_inexact(x, mean, cov))
     log_2pi = float(np.log(2 * np.pi))
