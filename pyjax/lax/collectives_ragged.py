@@ -19,7 +19,7 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.rules import FullJvp
 from pyjax.interpreters.varying import varying_rules
-from pyjax.lax.arithmetic import add, sub
+from pyjax.lax.arithmetic import add, mul, sub
 from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.collectives import (
     AxisName,
@@ -34,12 +34,15 @@ from pyjax.lax.collectives import (
 from pyjax.lax.collectives_gather import all_to_all
 from pyjax.lax.common import dtype_of, shape_of
 from pyjax.lax.compare import full_value, ge, lt, select
+from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import broadcasted_iota
 from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.nary import define, expand_to
-from pyjax.lax.shape import reshape
+from pyjax.lax.shape import reshape, transpose
+
+INDEX = np.dtype(np.int32)
 
 
 def _aval(operand: ShapedArray, output: ShapedArray, *sizes: Any, axis_name: Any, **_: Any) -> Any:
@@ -83,13 +86,35 @@ def _collective(name: Any, size: int, args: Any, dims: Any, **_: Any) -> Any:
     return [out], [0]
 
 
-def _batching(axis_size: int, args: Any, dims: Any, **params: Any) -> Any:
-    fail(
-        NotImplementedError,
-        "ragged_all_to_all over one axis under vmap over another one.",
-        "Each mapped exchange has offsets of its own, and the exchange takes one list of them.",
-        "Map over the rows of the data instead, or use lax.map.",
+def _batching(axis_size: int, args: Any, dims: Any, *, axis_name: Any, **params: Any) -> Any:
+    """One exchange for all lanes: their rows follow each other, and each receiver's slices are
+    those of the first lane, then of the second.
+    """
+    operand, output, starts, sent, targets, received = (
+        bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)
     )
+    (rows, *rest), (places, *_) = shape_of(operand)[1:], shape_of(output)[1:]
+    positions, slices = axis_env.axis_size(axis_name), shape_of(starts)[1]
+    split = (axis_size, positions, slices // positions)
+
+    def by_receiver(x: Array, step: int) -> Array:
+        if np.dtype(dtype_of(x)).itemsize < INDEX.itemsize:  # offsets are larger than before
+            x = convert_element_type(x, INDEX)
+        lane = broadcasted_iota(dtype_of(x), shape_of(x), 0)
+        x = add(x, mul(lane, full_value(lane, step)))
+        return reshape(transpose(reshape(x, split), (1, 0, 2)), (axis_size * slices,))
+
+    out = ragged_all_to_all_p.bind1(
+        reshape(operand, (axis_size * rows, *rest)),
+        reshape(output, (axis_size * places, *rest)),
+        by_receiver(starts, rows),
+        by_receiver(sent, 0),
+        by_receiver(targets, places),
+        by_receiver(received, 0),
+        axis_name=axis_name,
+        **params,
+    )
+    return [reshape(out, shape_of(output))], [0]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:

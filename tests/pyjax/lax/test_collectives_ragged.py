@@ -62,6 +62,38 @@ def test_ragged_in_shard_map() -> None:
     np.testing.assert_array_equal(pyjax.jit(mapped)(*args), expected)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.uint32])
+def test_ragged_under_vmap_of_another_axis(dtype: Any) -> None:
+    """Each lane has offsets of its own."""
+    lanes = [case(3, 2, (2,)) for _ in range(15)]
+    expected = np.stack([exchanged(*args[:5]) for args in lanes], axis=1)
+    operand, out, *lists = (np.stack(parts, axis=1) for parts in zip(*lanes))
+    args = operand, out, *(x.astype(dtype) for x in lists)
+    found = pyjax.vmap(pyjax.vmap(send), axis_name="i")(*args)
+    np.testing.assert_array_equal(found, expected)
+    # The same lists for all lanes.
+    found = pyjax.vmap(pyjax.vmap(send, (0, 0, None, None, None, None)), axis_name="i")(
+        *args[:2], *(x[:, 0] for x in args[2:])
+    )
+    np.testing.assert_array_equal(found[:, 0], expected[:, 0])
+    want = exchanged(operand[:, 1], out[:, 1], *(x[:, 0] for x in lists[:3]))
+    np.testing.assert_array_equal(found[:, 1], want)
+
+
+def test_ragged_gradients_under_vmap_of_another_axis() -> None:
+    lanes = [case(2, 2) for _ in range(3)]
+    operand, out, *lists = (np.stack(parts, axis=1) for parts in zip(*lanes))
+    weights = RNG.rand(*out.shape).astype(np.float32)
+
+    def loss(operand: Any) -> Any:
+        sent = pyjax.vmap(pyjax.vmap(send), axis_name="i")(operand, np.zeros_like(out), *lists)
+        return jnp.sum(weights * sent)
+
+    gradient = pyjax.grad(loss)(operand)
+    direction = RNG.rand(*operand.shape).astype(np.float32)
+    np.testing.assert_allclose(np.sum(gradient * direction), loss(direction), rtol=1e-5)
+
+
 def test_ragged_gradients() -> None:
     operand, out, *lists = case(3, 2)
     weights = RNG.rand(*out.shape).astype(np.float32)
