@@ -103,7 +103,15 @@ remat = checkpoint
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """`x` itself, named for policies such as `save_only_these_names`."""
+    """`x` itself, named for policies such as `save_only_these_names`.
+
+    >>> f = pyjax.checkpoint(
+    ...     lambda x: jnp.sin(checkpoint_name(jnp.sin(x), "inner")),
+    ...     policy=pyjax.checkpoint_policies.save_only_these_names("inner"),
+    ... )
+    >>> pyjax.grad(f)(0.0).item()
+    1.0
+    """
     return tree_map(lambda leaf: name_p.bind1(leaf, name=name), x)
 
 

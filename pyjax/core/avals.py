@@ -406,7 +406,11 @@ def aval_described(x: Any) -> Any:
 
 
 def is_valid_value(x: Any) -> bool:
-    """Whether `abstractify` accepts `x`."""
+    """Whether `abstractify` accepts `x`.
+
+    >>> valid_jaxtype(1.0), valid_jaxtype("text")
+    (True, False)
+    """
     if getattr(x, "aval", None) is not None:
         return True
     if isinstance(x, np.ndarray):

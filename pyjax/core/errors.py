@@ -22,6 +22,9 @@ class PyjaxError(Exception):
       where: the user's line (text), or None when it is not known.
       why: the reason.
       fix: what to write instead.
+
+    >>> issubclass(AxisError, PyjaxError), issubclass(AxisError, ValueError)
+    (True, True)
     """
 
     def __init__(
@@ -71,15 +74,30 @@ def fail(
 
 
 class AxisError(PyjaxError, ValueError, IndexError):
-    """An axis that the array does not have. Both a ValueError and an IndexError, as NumPy's is."""
+    """An axis that the array does not have. Both a ValueError and an IndexError, as NumPy's is.
+
+    >>> try:
+    ...     jnp.sum(jnp.ones(3), axis=2)
+    ... except AxisError as error:
+    ...     print(str(error).splitlines()[0])
+    axis 2 is out of bounds for array of dimension 1
+    """
 
 
 class JAXTypeError(PyjaxError, TypeError):
-    """Base of type errors about traced values."""
+    """Base of type errors about traced values.
+
+    >>> issubclass(TracerBoolConversionError, JAXTypeError), issubclass(JAXTypeError, TypeError)
+    (True, True)
+    """
 
 
 class JAXIndexError(PyjaxError, IndexError):
-    """Base of index errors about traced values."""
+    """Base of index errors about traced values.
+
+    >>> issubclass(NonConcreteBooleanIndexError, JAXIndexError)
+    True
+    """
 
 
 class ConcretizationTypeError(JAXTypeError):
@@ -88,6 +106,12 @@ class ConcretizationTypeError(JAXTypeError):
     Under jit, vmap or grad-of-jit a value stands for many; shapes, `range(n)` bounds and dictionary
     keys must be known while tracing. Mark such arguments static, or use a lax control-flow
     function.
+
+    >>> try:
+    ...     pyjax.jit(lambda x: float(x))(1.0)
+    ... except ConcretizationTypeError:
+    ...     print("keep it an array")
+    keep it an array
     """
 
 
@@ -95,19 +119,46 @@ class TracerBoolConversionError(ConcretizationTypeError):
     """`bool()` of a tracer: `if`, `while`, `and`, `or`, `not`, `assert` on a traced value.
 
     Bad: `if x > 0: ...` inside a jitted function. Good: `jnp.where(x > 0, a, b)` or `lax.cond`.
+
+    >>> try:
+    ...     pyjax.jit(lambda x: 1 if x > 0 else 2)(1.0)
+    ... except TracerBoolConversionError:
+    ...     print("use jnp.where or lax.cond")
+    use jnp.where or lax.cond
     """
 
 
 class TracerIntegerConversionError(JAXTypeError):
-    """A tracer was used as a Python integer, for example as a list index or in `range`."""
+    """A tracer was used as a Python integer, for example as a list index or in `range`.
+
+    >>> try:
+    ...     pyjax.jit(lambda n: list(range(n)))(3)
+    ... except TracerIntegerConversionError:
+    ...     print("make n a static argument")
+    make n a static argument
+    """
 
 
 class TracerArrayConversionError(JAXTypeError):
-    """A NumPy function was called on a tracer. Use its `pyjax.numpy` counterpart."""
+    """A NumPy function was called on a tracer. Use its `pyjax.numpy` counterpart.
+
+    >>> try:
+    ...     pyjax.jit(np.asarray)(1.0)
+    ... except TracerArrayConversionError:
+    ...     print("use jnp.asarray")
+    use jnp.asarray
+    """
 
 
 class NonConcreteBooleanIndexError(JAXIndexError):
-    """Indexing by a traced boolean mask: the result's shape would depend on values."""
+    """Indexing by a traced boolean mask: the result's shape would depend on values.
+
+    >>> try:
+    ...     pyjax.jit(lambda x: x[x > 0])(jnp.ones(3))
+    ... except NonConcreteBooleanIndexError:
+    ...     print("use jnp.where(x > 0, x, 0)")
+    use jnp.where(x > 0, x, 0)
+    """
 
 
 class UnexpectedTracerError(JAXTypeError):
@@ -115,27 +166,72 @@ class UnexpectedTracerError(JAXTypeError):
 
     Functions given to transformations must return every value they compute, not store it in a
     global, an attribute or an enclosing scope.
+
+    >>> kept = []
+    >>> pyjax.jit(lambda x: kept.append(x))(1.0)
+    >>> try:
+    ...     kept[0] + 1
+    ... except UnexpectedTracerError:
+    ...     print("return the value instead")
+    return the value instead
     """
 
 
 class TracerLeakError(PyjaxError, Exception):
-    """Found by the option `check_tracer_leaks`: a tracer outlived its trace."""
+    """Found by the option `check_tracer_leaks`: a tracer outlived its trace.
+
+    >>> kept = []
+    >>> with pyjax.checking_leaks():
+    ...     try:
+    ...         pyjax.jit(lambda x: kept.append(x))(1.0)
+    ...     except Exception as error:
+    ...         print(type(error).__name__)
+    TracerLeakError
+    """
 
 
 class TypePromotionError(PyjaxError, ValueError):
-    """Two dtypes have no implicit common dtype; convert one of them with `.astype`."""
+    """Two dtypes have no implicit common dtype; convert one of them with `.astype`.
+
+    >>> with pyjax.numpy_dtype_promotion("strict"):
+    ...     try:
+    ...         jnp.ones(2) + jnp.arange(2)
+    ...     except TypePromotionError:
+    ...         print("convert one of them with .astype")
+    convert one of them with .astype
+    """
 
 
 class KeyReuseError(JAXTypeError):
-    """A random key was consumed twice (option `debug_key_reuse`)."""
+    """A random key was consumed twice (option `debug_key_reuse`).
+
+    >>> key = pyjax.random.key(0)
+    >>> with pyjax.debug_key_reuse(True):
+    ...     try:
+    ...         pyjax.random.normal(key) + pyjax.random.uniform(key)
+    ...     except KeyReuseError:
+    ...         print("split the key")
+    split the key
+    """
 
 
 class UnhashableStaticError(PyjaxError, ValueError):
-    """A static argument cannot be hashed, so it cannot be part of a cache key."""
+    """A static argument cannot be hashed, so it cannot be part of a cache key.
+
+    >>> try:
+    ...     pyjax.jit(lambda x, sizes: x, static_argnums=1)(1.0, [2, 3])
+    ... except ValueError:
+    ...     print("pass a tuple")
+    pass a tuple
+    """
 
 
 class OutOfBoundsError(PyjaxError, IndexError):
-    """An index is out of bounds (option `error_checking_behavior_oob`)."""
+    """An index is out of bounds (option `error_checking_behavior_oob`).
+
+    >>> issubclass(OutOfBoundsError, IndexError)
+    True
+    """
 
 
 class InconclusiveDimensionOperation(PyjaxError, Exception):
@@ -143,11 +239,22 @@ class InconclusiveDimensionOperation(PyjaxError, Exception):
 
     Bad: `if x.shape[0] > 8: ...` while exporting for `b` rows.
     Good: the constraint `b >= 9` on the symbolic shape, or no such branch.
+
+    >>> (b,) = pyjax.export.symbolic_shape("b")
+    >>> try:
+    ...     b > 8
+    ... except InconclusiveDimensionOperation:
+    ...     print("add the constraint b >= 9, or b <= 8")
+    add the constraint b >= 9, or b <= 8
     """
 
 
 class JaxprTypeError(PyjaxError, TypeError):
-    """A jaxpr is ill-typed (found by `check_jaxpr`)."""
+    """A jaxpr is ill-typed (found by `check_jaxpr`).
+
+    >>> issubclass(JaxprTypeError, TypeError)
+    True
+    """
 
 
 class InvalidInputException(PyjaxError, TypeError):
@@ -155,7 +262,17 @@ class InvalidInputException(PyjaxError, TypeError):
 
 
 class JaxRuntimeError(PyjaxError, RuntimeError):
-    """The runtime failed while compiling or executing a program."""
+    """The runtime failed while compiling or executing a program.
+
+    >>> def fails(x):
+    ...     raise ValueError("no")
+    >>> try:
+    ...     shape = pyjax.ShapeDtypeStruct((), "float32")
+    ...     print(pyjax.jit(lambda x: pyjax.pure_callback(fails, shape, x))(1.0))
+    ... except JaxRuntimeError:
+    ...     print("the callback failed")
+    the callback failed
+    """
 
 
 class OutOfMemoryError(JaxRuntimeError, MemoryError):

@@ -25,7 +25,12 @@ _count = itertools.count()
 
 
 class Var:
-    """A variable: equal by identity."""
+    """A variable: equal by identity.
+
+    >>> (x,) = pyjax.make_jaxpr(lambda x: 2 * x)(1.0).jaxpr.invars
+    >>> isinstance(x, Var), x.aval.shape
+    (True, ())
+    """
 
     __slots__ = ("aval", "count")
 
@@ -47,7 +52,12 @@ class DropVar(Var):
 
 
 class Literal:
-    """A scalar constant in operand position."""
+    """A scalar constant in operand position.
+
+    >>> (eqn,) = pyjax.make_jaxpr(lambda x: 2 * x)(1.0).eqns
+    >>> [float(v.val) for v in eqn.invars if isinstance(v, Literal)]
+    [2.0]
+    """
 
     __slots__ = ("aval", "val")
 
@@ -63,7 +73,12 @@ Atom = Var | Literal
 
 
 class JaxprEqn:
-    """`outvars = primitive[params] invars`."""
+    """`outvars = primitive[params] invars`.
+
+    >>> (eqn,) = pyjax.make_jaxpr(lambda x: 2 * x)(1.0).eqns
+    >>> isinstance(eqn, JaxprEqn), eqn.primitive.name, len(eqn.invars)
+    (True, 'mul', 2)
+    """
 
     __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source")
 
@@ -103,7 +118,12 @@ _EQN_FIELDS = ("invars", "outvars", "primitive", "params", "effects", "source")
 
 
 class Jaxpr:
-    """A program: `invars` and `constvars` in, `outvars` out. Never changed once built."""
+    """A program: `invars` and `constvars` in, `outvars` out. Never changed once built.
+
+    >>> jaxpr = pyjax.make_jaxpr(lambda x: 2 * x)(1.0).jaxpr
+    >>> isinstance(jaxpr, Jaxpr), len(jaxpr.invars), len(jaxpr.eqns)
+    (True, 1, 1)
+    """
 
     __slots__ = (
         "__weakref__",
@@ -179,7 +199,12 @@ def _effects_on_inputs(effects: Effects, inputs: Sequence[Var], eqns: list[Jaxpr
 
 
 class ClosedJaxpr:
-    """A jaxpr with values for its constvars. Equal by identity."""
+    """A jaxpr with values for its constvars. Equal by identity.
+
+    >>> closed = pyjax.make_jaxpr(lambda x: 2 * x)(1.0)
+    >>> isinstance(closed, ClosedJaxpr), closed.consts, closed.in_avals
+    (True, [], [ShapedArray(float32[], weak_type=True)])
+    """
 
     __slots__ = ("__weakref__", "_in_avals", "_out_avals", "consts", "jaxpr")
 
@@ -381,7 +406,12 @@ def last_used(jaxpr: Jaxpr) -> dict[int, list[Var]]:
 
 
 def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
-    """A function of the flat inputs that evaluates the jaxpr."""
+    """A function of the flat inputs that evaluates the jaxpr.
+
+    >>> closed = pyjax.make_jaxpr(lambda x: 2 * x)(1.0)
+    >>> jaxpr_as_fun(closed)(3.0)
+    [Array(6., dtype=float32, weak_type=True)]
+    """
 
     def fun(*args: Any) -> list[Any]:
         return eval_jaxpr(closed.jaxpr, closed.consts, *args)
@@ -394,7 +424,12 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
 
 
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """Jaxprs among the parameters of an equation."""
+    """Jaxprs among the parameters of an equation.
+
+    >>> (eqn,) = pyjax.make_jaxpr(pyjax.jit(lambda x: 2 * x))(1.0).eqns
+    >>> len(list(jaxprs_in_params(eqn.params)))
+    1
+    """
     for value in params.values():
         for item in value if type(value) in (tuple, list) else (value,):
             if type(item) is Jaxpr:
@@ -404,7 +439,12 @@ def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
 
 
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-    """Jaxprs directly inside the equations of a jaxpr."""
+    """Jaxprs directly inside the equations of a jaxpr.
+
+    >>> jaxpr = pyjax.make_jaxpr(pyjax.jit(lambda x: 2 * x))(1.0).jaxpr
+    >>> len(list(subjaxprs(jaxpr)))
+    1
+    """
     for eqn in jaxpr.eqns:
         yield from jaxprs_in_params(eqn.params)
 

@@ -72,19 +72,33 @@ def eval_context() -> set_current_trace:
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
-    """The dtype of tangents: `float0` for integers, booleans and keys."""
+    """The dtype of tangents: `float0` for integers, booleans and keys.
+
+    >>> primal_dtype_to_tangent_dtype(np.dtype("float32"))
+    dtype('float32')
+    """
     return ShapedArray((), primal_dtype).to_tangent_aval().dtype
 
 
 def mapped_aval(size: int, axis: int | None, aval: Any) -> Any:
     """What one element sees of an array that is mapped over `axis`; `aval_mapping_handlers` says it
-    for classes of avals that libraries define."""
+    for classes of avals that libraries define.
+
+    >>> aval = pyjax.make_jaxpr(lambda x: x)(jnp.ones((5, 3))).in_avals[0]
+    >>> mapped_aval(5, 0, aval).shape
+    (3,)
+    """
     handlers = aval_mapping_handlers.get(type(aval))
     return (handlers[0] if handlers else _mapped_array)(size, axis, aval)
 
 
 def unmapped_aval(size: int, axis: int | None, aval: Any, explicit_mesh_axis: Any = None) -> Any:
-    """The array of `size` such elements, along `axis`."""
+    """The array of `size` such elements, along `axis`.
+
+    >>> aval = pyjax.make_jaxpr(lambda x: x)(jnp.ones(3)).in_avals[0]
+    >>> unmapped_aval(5, 0, aval).shape
+    (5, 3)
+    """
     handlers = aval_mapping_handlers.get(type(aval))
     if handlers and handlers[1] is not _unmapped_array:
         return handlers[1](size, axis, explicit_mesh_axis, aval)

@@ -30,7 +30,12 @@ class OpaqueTraceState:
 
 
 def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
-    """A token for the trace in context: objects made under another trace must not be changed."""
+    """A token for the trace in context: objects made under another trace must not be changed.
+
+    >>> here = get_opaque_trace_state()
+    >>> here == get_opaque_trace_state()
+    True
+    """
     return OpaqueTraceState()
 
 
@@ -60,22 +65,47 @@ def _kinds() -> list[str]:
 
 
 def under_jit() -> bool:
-    """Whether operations are recorded, in a function that jit or a loop traces."""
+    """Whether operations are recorded, in a function that jit or a loop traces.
+
+    >>> seen = []
+    >>> out = pyjax.jit(lambda x: seen.append(unsafe_am_i_under_a_jit_DO_NOT_USE()) or x)(1.0)
+    >>> seen, unsafe_am_i_under_a_jit_DO_NOT_USE()
+    ([True], False)
+    """
     return "staging" in _kinds()
 
 
 def under_vmap() -> bool:
-    """Whether operations are on values that vmap maps."""
+    """Whether operations are on values that vmap maps.
+
+    >>> seen = []
+    >>> f = lambda x: seen.append(unsafe_am_i_under_a_vmap_DO_NOT_USE()) or x
+    >>> out = pyjax.vmap(f)(jnp.ones(2))
+    >>> seen, unsafe_am_i_under_a_vmap_DO_NOT_USE()
+    ([True], False)
+    """
     return "batching" in _kinds()
 
 
 def nonempty_axis_env() -> bool:
-    """Whether a mapped axis with a name is bound here."""
+    """Whether a mapped axis with a name is bound here.
+
+    >>> nonempty_axis_env_DO_NOT_USE()
+    False
+    """
     return bool(axis_env.axis_names())
 
 
 def axis_names_in_context() -> list[Any]:
-    """Names of the mapped axes bound here."""
+    """Names of the mapped axes bound here.
+
+    >>> seen = []
+    >>> out = pyjax.vmap(
+    ...     lambda x: seen.append(unsafe_get_axis_names_DO_NOT_USE()) or x, axis_name="i"
+    ... )(jnp.ones(2))
+    >>> seen
+    [['i']]
+    """
     return list(axis_env.axis_names())
 
 

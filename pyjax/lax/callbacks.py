@@ -325,6 +325,12 @@ def io_callback(
     Args are those of pure_callback; `ordered` keeps the order of such calls.
     Raises:
       ValueError: differentiated, or vmap of an ordered call.
+
+    >>> written = []
+    >>> pyjax.experimental.io_callback(lambda x: written.append(x.item()), None, jnp.float32(2))
+    >>> pyjax.effects_barrier()
+    >>> written
+    [2.0]
     """
     require_callable("io_callback: callback", callback)
     leaves, in_tree = tree_flatten((args, kwargs))

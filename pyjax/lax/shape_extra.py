@@ -234,7 +234,12 @@ unstack_p: Primitive = define(
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
-    """Join arrays of one shape and dtype along a new axis."""
+    """Join arrays of one shape and dtype along a new axis.
+
+    >>> lax.stack([jnp.array([1, 2]), jnp.array([3, 4])], axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     if len(operands) == 0:
         fail(ValueError, "stack requires a non-empty sequence of arrays")
     axis = canonical_axis("stack", axis, len(shape_of(operands[0])) + 1)
@@ -242,7 +247,11 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> Sequence[Array]:
-    """The sub-arrays along `axis`, as a tuple."""
+    """The sub-arrays along `axis`, as a tuple.
+
+    >>> lax.unstack(jnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     axis = canonical_axis("unstack", axis, len(shape_of(x)))
     return tuple(unstack_p.bind(x, axis=axis))
 

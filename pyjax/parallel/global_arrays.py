@@ -93,6 +93,11 @@ def make_array_from_callback(
     Raises:
       ValueError: a part has the wrong shape.
       NotImplementedError: the sharding has several devices.
+
+    >>> sharding = pyjax.sharding.SingleDeviceSharding(pyjax.devices()[0])
+    >>> data = np.arange(4.0, dtype=np.float32)
+    >>> make_array_from_callback((4,), sharding, lambda index: data[index])
+    Array([0., 1., 2., 3.], dtype=float32)
     """
     shape = tuple(shape)
     device = resolve_device(sharding)
@@ -119,6 +124,10 @@ def make_array_from_single_device_arrays(
       ValueError: a number or shape of arrays that does not fit the sharding; there is none, and
         no dtype, or the option is off.
       NotImplementedError: the sharding has several devices.
+
+    >>> x = jnp.arange(4)
+    >>> make_array_from_single_device_arrays((4,), x.sharding, [x])
+    Array([0, 1, 2, 3], dtype=int32)
     """
     resolve_device(sharding)
     here = len(sharding.addressable_devices)
@@ -169,7 +178,11 @@ def _array_elsewhere(shape: tuple[int, ...], sharding: Sharding, dtype: Any) -> 
 def make_array_from_process_local_data(
     sharding: Any, local_data: Any, global_shape: Any = None
 ) -> Any:
-    """Arrays of which this process has the part `local_data` (with one process: all of it)."""
+    """Arrays of which this process has the part `local_data` (with one process: all of it).
+
+    >>> make_array_from_process_local_data(jnp.zeros(2).sharding, np.arange(2))
+    Array([0, 1], dtype=int32)
+    """
 
     def make(data: Any, shape: Any) -> Array:
         data = np.asarray(data)

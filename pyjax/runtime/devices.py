@@ -231,6 +231,9 @@ def backends() -> dict[str, AbstractClient]:
     Raises:
       RuntimeError: a platform named in `jax_platforms` is unknown or fails to start; the cause is
         chained. Or an option that is read at the start makes no sense.
+
+    >>> "cpu" in backends()
+    True
     """
     global _clients
     if _clients is not None:
@@ -273,6 +276,9 @@ def get_backend(platform: str | AbstractClient | None = None) -> AbstractClient:
 
     Raises:
       RuntimeError: no such platform is initialised; lists those that are.
+
+    >>> get_backend("cpu").platform
+    'cpu'
     """
     if isinstance(platform, AbstractClient):
         return platform

@@ -28,6 +28,11 @@ def solve_sylvester(
       tol: nan if an eigenvalue of A and one of -B are closer than this ("eigen").
     Raises:
       ValueError: shapes that do not fit, or an unknown method.
+
+    >>> one = jnp.eye(2)
+    >>> pyjax.scipy.linalg.solve_sylvester(one, one, 4 * one).real.round(4) + 0.0
+    Array([[2., 0.],
+           [0., 2.]], dtype=float32)
     """
     a, b, c = promote_args_inexact_ranks("solve_sylvester", A, B, C)
     for name, x in (("A", a), ("B", b)):

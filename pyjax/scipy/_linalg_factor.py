@@ -381,7 +381,12 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
-    """The Hessenberg form h of square matrices; with `calc_q` also q, where a = q h qᴴ."""
+    """The Hessenberg form h of square matrices; with `calc_q` also q, where a = q h qᴴ.
+
+    >>> pyjax.scipy.linalg.hessenberg(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
     (a,) = promote_args_inexact("hessenberg", a)
     _square("hessenberg", a)
     n = a.shape[-1]

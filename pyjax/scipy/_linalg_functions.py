@@ -116,7 +116,13 @@ def _expm(a: Array, max_squarings: int) -> Array:
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
 ) -> Any:
-    """(expm(A), its derivative at A in the direction E), or the derivative alone."""
+    """(expm(A), its derivative at A in the direction E), or the derivative alone.
+
+    >>> value, derivative = pyjax.scipy.linalg.expm_frechet(jnp.zeros((2, 2)), jnp.eye(2))
+    >>> derivative
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     if method not in (None, "SPS"):
         raise ValueError(f"expm_frechet: method must be None or 'SPS', got {method!r}")
     a, e = promote_args_inexact("expm_frechet", A, E)
@@ -131,6 +137,10 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
 
     Raises:
       ValueError: the matrices are not square, or not alike.
+
+    >>> T, Z = pyjax.scipy.linalg.rsf2csf(jnp.array([[0.0, 1.0], [-1.0, 0.0]]), jnp.eye(2))
+    >>> sorted(jnp.diag(T).imag.round(4).tolist())
+    [-1.0, 1.0]
     """
     t, z = promote_args_inexact("rsf2csf", T, Z)
     if t.ndim < 2 or t.shape[-2] != t.shape[-1] or t.shape != z.shape:

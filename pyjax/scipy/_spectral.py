@@ -169,6 +169,12 @@ def istft(
       (times, signal), the signal's axis last.
     Raises:
       ValueError: fewer than two dimensions, or sizes that do not fit together.
+
+    >>> x = jnp.sin(jnp.arange(64.0))
+    >>> _, _, z = pyjax.scipy.signal.stft(x, nperseg=16)
+    >>> t, back = pyjax.scipy.signal.istft(z, nperseg=16)
+    >>> jnp.allclose(back, x, atol=1e-5).item()
+    True
     """
     check_arraylike("istft", Zxx)
     z = jnp.asarray(Zxx)

@@ -25,6 +25,11 @@ class OptimizeResults(NamedTuple):
       status: 0 converged, 1 maxiter reached, 3 the line search found no step.
       fun, jac, hess_inv: value, gradient and approximate inverse Hessian at x.
       nfev, njev, nit: numbers of evaluations, of gradients, of iterations.
+
+    >>> start = jnp.ones(2)
+    >>> found = pyjax.scipy.optimize.minimize(lambda x: (x @ x - 1) ** 2, start, method="BFGS")
+    >>> found.x.round(2), bool(found.success)
+    (Array([0.71, 0.71], dtype=float32), True)
     """
 
     x: Array

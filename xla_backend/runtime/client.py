@@ -77,6 +77,10 @@ class Device:
     Attributes:
       id: number within the platform; platform: "cpu", …; device_kind: vendor's or our name; client.
       host: the host's end of the device's infeed, outfeed and host transfers.
+
+    >>> device = pyjax.devices("cpu")[0]
+    >>> device.platform, isinstance(device, Device)
+    ('cpu', True)
     """
 
     def __init__(self, client: AbstractClient, id: int, device_kind: str) -> None:

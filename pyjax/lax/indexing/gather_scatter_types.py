@@ -39,6 +39,10 @@ class GatherDimensionNumbers(NamedTuple):
       start_index_map: for each component of an index vector, the operand dimension it indexes.
       operand_batching_dims, start_indices_batching_dims: dimensions that operand and indices share,
         position by position.
+
+    >>> numbers = GatherDimensionNumbers((), collapsed_slice_dims=(0,), start_index_map=(0,))
+    >>> lax.gather(jnp.arange(4), jnp.array([[3], [0]]), numbers, slice_sizes=(1,))
+    Array([3, 0], dtype=int32)
     """
 
     offset_dims: Dims
@@ -58,6 +62,12 @@ class ScatterDimensionNumbers(NamedTuple):
         indexes.
       operand_batching_dims, scatter_indices_batching_dims: dimensions that operand and indices
         share.
+
+    >>> numbers = ScatterDimensionNumbers(
+    ...     (), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+    ... )
+    >>> lax.scatter(jnp.zeros(3), jnp.array([[2]]), jnp.array([5.0]), numbers)
+    Array([0., 0., 5.], dtype=float32)
     """
 
     update_window_dims: Dims

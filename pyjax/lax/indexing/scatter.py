@@ -600,6 +600,11 @@ def scatter_apply(
       update_shape: the shape that updates would have: batch and window dimensions.
     Raises:
       NotImplementedError: when differentiated.   TypeError: func changes the dtype.
+
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> x, indices = jnp.ones(4), jnp.array([[1]])
+    >>> lax.scatter_apply(x, indices, lambda x: 10 * x, numbers, update_shape=(1,))
+    Array([ 1., 10.,  1.,  1.], dtype=float32)
     """
     dtype = dtype_of(operand)
     jaxpr = combiner_jaxpr(lambda x, y: func(x), dtype)

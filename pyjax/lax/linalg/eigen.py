@@ -284,6 +284,14 @@ def eig(
       x: [..., n, n].
     Returns:
       [w [..., n], vl, vr]: x vr = vr diag(w), vl^H x = diag(w) vl^H; columns have norm 1.
+
+    >>> (w,) = lax.linalg.eig(
+    ...     jnp.diag(jnp.array([1.0, 2.0])),
+    ...     compute_left_eigenvectors=False,
+    ...     compute_right_eigenvectors=False,
+    ... )
+    >>> w
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     check_matrix("eig", aval_of(x), square=True)
     _check_magma(implementation, use_magma)
@@ -461,6 +469,10 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
 
     Returns:
       (packed reflectors, diagonal, off-diagonal, taus), as LAPACK's sytrd.
+
+    >>> packed, d, e, taus = lax.linalg.tridiagonal(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
+    >>> d, e
+    (Array([1., 2., 3.], dtype=float32), Array([0., 0.], dtype=float32))
     """
     packed, diagonal, off_diagonal, taus = tridiagonal_p.bind(a, lower=bool(lower))
     return packed, diagonal, off_diagonal, taus

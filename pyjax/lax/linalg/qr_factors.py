@@ -72,6 +72,10 @@ def geqrf(a: ArrayLike) -> tuple[Array, Array]:
       (packed, taus) of shapes [..., m, n] and [..., min(m, n)]; see `householder_product`.
     Raises:
       ValueError: rank below 2.
+
+    >>> packed, taus = lax.linalg.geqrf(jnp.eye(3)[:, :2])
+    >>> packed.shape, taus.shape
+    ((3, 2), (2,))
     """
     packed, taus = geqrf_p.bind(a)
     return packed, taus
@@ -217,6 +221,11 @@ def ormqr(
 ) -> Array:
     """Q c, or c Q with left=False, without forming Q; `transpose` uses Q^H. Reflectors as geqrf
     packs them.
+
+    >>> a = jnp.array([[0.0, 2.0], [3.0, 4.0]])
+    >>> abs(lax.linalg.ormqr(*lax.linalg.geqrf(a), a, left=True, transpose=True)).round(4)
+    Array([[3., 4.],
+           [0., 2.]], dtype=float32)
     """
     return ormqr_p.bind1(a, taus, c, left=bool(left), transpose=bool(transpose))
 

@@ -243,6 +243,12 @@ def qdwh(
 
     Returns:
       (u, h, number of iterations (0), converged (True)).
+
+    >>> u, h, iterations, converged = lax.linalg.qdwh(jnp.diag(jnp.array([2.0, -3.0])))
+    >>> u.round(4) + 0.0, h.round(4) + 0.0
+    (Array([[ 1.,  0.],
+           [ 0., -1.]], dtype=float32), Array([[2., 0.],
+           [0., 3.]], dtype=float32))
     """
     if len(shape_of(x)) != 2 or shape_of(x)[0] < shape_of(x)[1]:
         fail(ValueError, f"qdwh needs one m x n matrix with m >= n, got shape {shape_of(x)}.")

@@ -227,6 +227,11 @@ cholesky_update_p: Primitive = define(
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """The upper triangular factor of r^T r + w w^T, given the upper triangular r (real, n x n) and
     w (n).
+
+    >>> factor = jnp.array([[2.0, 0.0], [0.0, 1.0]])
+    >>> lax.linalg.cholesky_update(factor, jnp.array([0.0, 1.0])).round(4)
+    Array([[2.    , 0.    ],
+           [0.    , 1.4142]], dtype=float32)
     """
     return cholesky_update_p.bind1(r_matrix, w_vector)
 

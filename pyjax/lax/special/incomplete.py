@@ -309,13 +309,21 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """Derivative of igamma(a, x) with respect to a."""
+    """Derivative of igamma(a, x) with respect to a.
+
+    >>> lax.igamma_grad_a(jnp.ones(1), jnp.ones(1)).round(4)
+    Array([-0.4317], dtype=float32)
+    """
     a, x = nary_operands("igamma_grad_a", a, x)
     return igamma_grad_a_p.bind1(a, x)
 
 
 def random_gamma_grad(*args: ArrayLike) -> Array:
-    """(a, sample): derivative of a gamma(a) sample with respect to a, at fixed probability."""
+    """(a, sample): derivative of a gamma(a) sample with respect to a, at fixed probability.
+
+    >>> lax.random_gamma_grad(jnp.ones(1), jnp.ones(1)).round(3)
+    Array([1.174], dtype=float32)
+    """
     a, x = nary_operands("random_gamma_grad", *args)
     return random_gamma_grad_p.bind1(a, x)
 

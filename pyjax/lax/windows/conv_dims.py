@@ -12,6 +12,9 @@ from pyjax.lax.windows.windowed import Pads, dilate_dim, stride_dim
 class ConvDimensionNumbers(NamedTuple):
     """Positions (batch, feature, spatial...) in lhs and output, (out feature, in feature,
     spatial...) in rhs.
+
+    >>> lax.conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 16), ("NHWC", "HWIO", "NHWC"))
+    ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
     """
 
     lhs_spec: Sequence[int]
@@ -34,6 +37,9 @@ def conv_general_permutations(
 
     Raises:
       TypeError: a letter is missing, repeated, or not shared by the three strings.
+
+    >>> conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
     """
     lhs, rhs, out = dimension_numbers
     for i, (text, pair) in enumerate(zip((lhs, rhs, out), ("NC", "OI", "NC"))):
@@ -134,6 +140,9 @@ def conv_shape_tuple(
 ) -> tuple[int, ...]:
     """Output shape for lhs [N, C, spatial...], rhs [O, I, spatial...] and explicit or string
     padding.
+
+    >>> conv_shape_tuple((1, 3, 8, 8), (16, 3, 3, 3), (1, 1), ((0, 0), (0, 0)))
+    (1, 16, 6, 6)
     """
     if len(pads) != len(lhs_shape) - 2:
         fail(
@@ -176,7 +185,12 @@ def conv_general_shape_tuple(
     padding: Pads,
     dimension_numbers: Any,
 ) -> tuple[int, ...]:
-    """Output shape of a convolution without dilation, for explicit padding."""
+    """Output shape of a convolution without dilation, for explicit padding.
+
+    >>> numbers = ("NHWC", "HWIO", "NHWC")
+    >>> conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 16), (2, 2), ((0, 0), (0, 0)), numbers)
+    (1, 3, 3, 16)
+    """
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)
     return conv_general_dilated_shape(

@@ -562,7 +562,12 @@ def conv_with_general_padding(
     precision: PrecisionLike = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """conv_general_dilated with the default layout and without groups."""
+    """conv_general_dilated with the default layout and without groups.
+
+    >>> x, w = jnp.ones((1, 1, 3)), jnp.ones((1, 1, 2))
+    >>> conv_with_general_padding(x, w, (1,), ((1, 0),), None, None)
+    Array([[[1., 2., 2.]]], dtype=float32)
+    """
     return conv_general_dilated(
         lhs,
         rhs,

@@ -82,6 +82,10 @@ class Rotation(NamedTuple):
 
     Attributes:
       quat: [4] or [n, 4], unit quaternions (x, y, z, w).
+
+    >>> turn = Rotation.from_euler("z", 90, degrees=True)
+    >>> turn.apply(jnp.array([1.0, 0.0, 0.0])).round(4) + 0.0
+    Array([0., 1., 0.], dtype=float32)
     """
 
     quat: Array
@@ -301,6 +305,11 @@ class Slerp(NamedTuple):
     Attributes:
       times: [n], when each rotation holds.  timedelta: [n - 1], the differences.
       rotations: those at the beginning of each piece.  rotvecs: [n - 1, 3], what each piece turns.
+
+    >>> turns = Rotation.from_euler("z", jnp.array([[0.0], [90.0]]), degrees=True)
+    >>> halfway = Slerp.init(jnp.array([0.0, 1.0]), turns)(jnp.array([0.5]))
+    >>> halfway.as_euler("xyz", degrees=True).round(3) + 0.0
+    Array([[ 0.,  0., 45.]], dtype=float32)
     """
 
     times: Array

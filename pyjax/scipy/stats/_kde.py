@@ -32,6 +32,10 @@ class gaussian_kde:
     Attributes:
       dataset: [d, n].   weights: [n], of sum 1.   d, n: numbers of dimensions and points.
       neff: 1 / Σ weights².   covariance, inv_cov: [d, d], of the kernel, and its inverse.
+
+    >>> kde = pyjax.scipy.stats.gaussian_kde(jnp.array([-1.0, 0.0, 1.0]))
+    >>> kde(jnp.array([0.0, 100.0])).round(3)
+    Array([0.318, 0.   ], dtype=float32)
     """
 
     dataset: Array

@@ -91,7 +91,12 @@ class ModeResult(NamedTuple):
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """The most frequent value along `axis`, the smallest one of several, and its count."""
+    """The most frequent value along `axis`, the smallest one of several, and its count.
+
+    >>> mode, count = pyjax.scipy.stats.mode(jnp.array([3, 1, 3, 2]))
+    >>> mode.item(), count.item()
+    (3, 2)
+    """
     _check_policy("mode", nan_policy)
     a = jnp.asarray(a)
     rank = a.ndim
@@ -122,7 +127,11 @@ def sem(
     *,
     keepdims: bool = False,
 ) -> Array:
-    """The standard error of the mean: std(a, ddof) / sqrt(n) along `axis`."""
+    """The standard error of the mean: std(a, ddof) / sqrt(n) along `axis`.
+
+    >>> pyjax.scipy.stats.sem(jnp.array([1.0, 3.0])).item()
+    1.0
+    """
     if nan_policy == "omit":
         (a,) = promote_args_inexact("sem", a)
         count = jnp.sum(~jnp.isnan(a), axis=axis, keepdims=keepdims)
