@@ -24,6 +24,7 @@ from pyjax.experimental.sparse.bcoo_array import (
 from pyjax.experimental.sparse.bcoo_layouts import bcoo_update_layout
 from pyjax.experimental.sparse.bcoo_moves import bcoo_squeeze
 from pyjax.lax import GatherScatterMode
+from pyjax.lax.indexing.gather import default_fill
 
 Dims = tuple[int, ...]
 
@@ -161,10 +162,10 @@ def bcoo_gather(
 
     Args:
       mode: "clip" and "promise_in_bounds" (the default) move starts so that parts are in the array;
-        with "fill" parts that are not are zeros, if that is `fill_value`.
+        with "fill" parts that are not are `fill_value` (None: as in `lax.gather`). Unless that is
+        zero, or starts are known to be in bounds, there is a place for each element of the parts.
     Raises:
-      NotImplementedError: dimensions of operand and indices are batched together; parts would be
-        filled with something else than zeros, and starts are not known to be in bounds.
+      NotImplementedError: dimensions of operand and indices are batched together.
     """
     del unique_indices, indices_are_sorted
     numbers = dimension_numbers
@@ -184,9 +185,10 @@ def bcoo_gather(
     fill = parsed is GatherScatterMode.FILL_OR_DROP
     moves = [operand.shape[d] - slice_sizes[d] for d in numbers.start_index_map]
     limits = np.asarray(moves, np.int64)
-    if fill and not (fill_value is not None and fill_value == 0):
-        _check_in_bounds(starts, limits)
-        fill = False
+    value = default_fill(operand.dtype) if fill_value is None else fill_value
+    everywhere = fill and (isinstance(value, Tracer) or value != 0)
+    if everywhere and _in_bounds(starts, limits):
+        fill = everywhere = False
 
     def part(start: Array) -> tuple[Array, Array]:
         at: list[Any] = [0] * operand.ndim
@@ -197,7 +199,19 @@ def bcoo_gather(
         if not fill:
             return found.data, found.indices
         ok = jnp.all((start >= 0) & (start <= limits.astype(start.dtype)))
-        return jnp.where(ok, found.data, jnp.zeros((), found.dtype)), found.indices
+        data = jnp.where(ok, found.data, jnp.zeros((), found.dtype))
+        if not everywhere:
+            return data, found.indices
+        # Every position once more, which holds the value where the part is not in bounds.
+        rows = jnp.where(ok, jnp.zeros((), found.dtype), jnp.asarray(value, found.dtype))
+        batches, axis = found.batch_shape, found.n_batch
+        places = np.indices(found.sparse_shape).reshape(found.n_sparse, -1).T
+        filling = jnp.broadcast_to(rows, (*batches, len(places), *found.dense_shape))
+        added = jnp.broadcast_to(places.astype(found.indices.dtype), (*batches, *places.shape))
+        return (
+            jnp.concatenate([data, filling], axis),
+            jnp.concatenate([found.indices, added], axis),
+        )
 
     data, indices = vmap(part)(starts.reshape(-1, starts.shape[-1]))
     buffers = (data.reshape(*batch, *data.shape[1:]), indices.reshape(*batch, *indices.shape[1:]))
@@ -212,17 +226,9 @@ def bcoo_gather(
     return stacked.transpose(permutation)
 
 
-def _check_in_bounds(starts: Array, limits: np.ndarray) -> None:
-    """Fail unless starts are known to be in bounds."""
-    known = not isinstance(starts, Tracer)
-    if known:
-        values = np.asarray(starts)
-        if np.all((values >= 0) & (values <= limits)):
-            return
-    fail(
-        NotImplementedError,
-        "bcoo_gather: mode=GatherScatterMode.FILL_OR_DROP not yet supported for start indices that "
-        f"{'are out of bounds' if known else 'are not known'}.",
-        "parts that are out of bounds would be filled with values that are not zero.",
-        'Give mode="clip", or fill_value=0.',
-    )
+def _in_bounds(starts: Array, limits: np.ndarray) -> bool:
+    """Whether starts are known to be in bounds."""
+    if isinstance(starts, Tracer):
+        return False
+    values = np.asarray(starts)
+    return bool(np.all((values >= 0) & (values <= limits)))

@@ -211,13 +211,16 @@ def test_gather():
 def test_gather_out_of_bounds(n_batch):
     mat, at = BCOO.fromdense(X, n_batch=n_batch), jnp.array([1, 7, -9])
 
-    def take(**how):
-        return sparse.sparsify(lambda x: jnp.take(x, at, axis=1, **how))(mat)
+    def lookup(mat, at, **how):
+        return sparse.sparsify(lambda x, at: jnp.take(x, at, axis=1, **how))(mat, at)
 
-    for how in (dict(mode="clip"), dict(mode="fill", fill_value=0)):
+    def take(**how):
+        return lookup(mat, at, **how)
+
+    for how in (dict(mode="clip"), dict(mode="fill", fill_value=0), dict(fill_value=2.5), {}):
         np.testing.assert_array_equal(take(**how).todense(), jnp.take(X, at, axis=1, **how))
-    with pytest.raises(NotImplementedError, match="out of bounds"):
-        take()
+        traced = pyjax.jit(lambda at, how=how: lookup(mat, at, **how))(at)
+        np.testing.assert_array_equal(traced.todense(), jnp.take(X, at, axis=1, **how))
     inside = sparse.sparsify(lambda x: jnp.take(x, jnp.array([2, 0]), axis=1))(mat)
     np.testing.assert_array_equal(inside.todense(), X[:, [2, 0]])
 
