@@ -18,6 +18,7 @@ from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
+from pyjax.sharding.layouts import Format, Layout
 from pyjax.sharding.mesh import get_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device
@@ -38,14 +39,17 @@ def device_put(
     Args:
       x: pytree of values.
       device: Device, one-device Sharding, PartitionSpec for the mesh in context, None (the default
-        device, uncommitted) or `memory.Space.Device` (where it is), or a pytree prefix of those.
+        device, uncommitted), `memory.Space.Device` (where it is) or Format (a sharding, and NumPy's
+        order of elements), or a pytree prefix of those.
       src: where the values are; ignored.
       donate, may_alias: the memory of `x` may be reused; on the CPU an array that is there already
         is returned as it is.
     Raises:
       TypeError: a leaf is not a valid array type, or `device` is none of the above.
-      ValueError: a PartitionSpec without a mesh in context; a kind of memory that there is not.
-      NotImplementedError: another memory than the device's; several devices.
+      ValueError: a PartitionSpec without a mesh in context; a kind of memory that there is not; a
+        layout of another rank.
+      NotImplementedError: another memory than the device's; several devices; another order of
+        elements than NumPy's.
 
     >>> device_put([1.0, 2]) [1].dtype
     dtype('int32')
@@ -57,10 +61,14 @@ def device_put(
     return tree_map(_put, x, targets)
 
 
-_TARGETS = (Sharding, PartitionSpec, MemorySpace)
+_TARGETS = (Sharding, PartitionSpec, MemorySpace, Format)
 
 
 def _put(value: Any, target: Any) -> Any:
+    if isinstance(target, Format):
+        if isinstance(target.layout, Layout):
+            target.layout.check("device_put", value)
+        target = target.sharding
     if isinstance(value, Tracer):
         return value  # placement inside a program is the compiler's business
     if isinstance(target, MemorySpace):

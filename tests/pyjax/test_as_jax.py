@@ -13,7 +13,7 @@ import pytest
 
 import pyjax
 from pyjax.tools.as_jax import as_jax
-from pyjax.tools.as_jax.private_names import PRIVATE
+from pyjax.tools.as_jax.private_names import ATTRIBUTES, PRIVATE
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +45,30 @@ def test_names_of_private_modules_are_there(name: str) -> None:
     for attribute in PRIVATE[name].names:
         getattr(module, attribute)
     assert set(PRIVATE[name].names) <= set(dir(module))
+
+
+def test_private_modules_of_public_packages() -> None:
+    import jax.experimental.colocated_python as public
+    from jax.experimental.array_serialization import serialization
+    from jax.experimental.colocated_python import func
+    from jax.extend import ifrt_programs
+
+    assert public is importlib.import_module("pyjax.experimental.colocated_python")
+    assert not isinstance(3, serialization.GlobalAsyncCheckpointManagerBase)
+    assert func.__name__ == "jax.experimental.colocated_python.func"
+    with pytest.raises(AttributeError, match="pyjax stands in for JAX"):
+        ifrt_programs.ifrt_programs.make_plugin_program("f")
+
+
+def test_private_attributes_of_objects() -> None:
+    devices = tuple(pyjax.devices()[:1])
+    mesh = pyjax.make_mesh((1,), ("x",), devices=devices)
+    for sharding in (
+        pyjax.sharding.SingleDeviceSharding(devices[0]),
+        pyjax.sharding.NamedSharding(mesh, pyjax.sharding.PartitionSpec("x")),
+    ):
+        got = [getattr(sharding, name) for name in ATTRIBUTES[pyjax.sharding.Sharding]]
+        assert got == [devices, devices]
 
 
 def test_private_names_are_found_without_an_import() -> None:

@@ -16,7 +16,13 @@ from typing import Any
 import pyjax
 from pyjax.core.errors import new_error
 from pyjax.tools.as_jax.distributions import NAMES, JaxDistribution
-from pyjax.tools.as_jax.private_names import PRIVATE, PrivateModule, is_private, private_module
+from pyjax.tools.as_jax.private_names import (
+    PRIVATE,
+    PrivateModule,
+    give_private_attributes,
+    is_private,
+    private_module,
+)
 from pyjax.version import jax_version, jax_version_info
 
 
@@ -79,7 +85,13 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         if not isinstance(module, _Jax | PrivateModule):
             # The import system hands out what stands here when the module has been executed.
-            sys.modules[self._name] = importlib.import_module("py" + self._name)
+            public = sys.modules[self._name] = importlib.import_module("py" + self._name)
+            # Where ours is no package, `from ... import` looks for its private modules here only.
+            for name in PRIVATE:
+                parent, _, child = name.rpartition(".")
+                if parent == self._name:
+                    sys.modules[name] = private_module(name)
+                    setattr(public, child, sys.modules[name])
 
 
 _finder = _Finder()
@@ -109,6 +121,7 @@ def install() -> None:
             "it, or run the program by `python -m pyjax.as_jax program.py`",
         )
     sys.meta_path.insert(0, _finder)
+    give_private_attributes()
 
 
 @contextmanager
@@ -124,6 +137,7 @@ def as_jax() -> Iterator[None]:
     was_installed = _finder in sys.meta_path
     if not was_installed:
         sys.meta_path.insert(0, _finder)
+    give_private_attributes()
     try:
         yield
     finally:

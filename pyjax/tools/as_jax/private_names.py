@@ -13,7 +13,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from pyjax.core.errors import new_error
+from pyjax.sharding.mesh import Mesh
+from pyjax.sharding.shardings import NamedSharding, Sharding
 from pyjax.version import jax_version, jax_version_info
+from xla_backend.runtime.client import Device
 
 _Names = Mapping[str, "str | Callable[[], Any]"]
 
@@ -169,6 +172,22 @@ PRIVATE: dict[str, _Made] = {
     "jax._src.xla_bridge": _Made(
         ("pyjax.extend.backend", "pyjax"), {"_backends": _started_platforms}
     ),
+    # Modules of public packages that are none of users.
+    "jax.experimental.array_serialization": _Made(),
+    "jax.experimental.array_serialization.serialization": _Made(
+        (),
+        # orbax asks for objects of it by `isinstance`; nothing is one.
+        {
+            "GlobalAsyncCheckpointManagerBase": lambda: type(
+                "GlobalAsyncCheckpointManagerBase", (), {}
+            )
+        },
+    ),
+    "jax.experimental.colocated_python.func": _Made(),
+    "jax.experimental.colocated_python.serialization": _Made((), {"DeviceList": lambda: tuple}),
+    # Programs for the proxies of clusters: libraries import it, and ask for them on clusters only.
+    "jax.extend.ifrt_programs": _Made(),
+    "jax.extend.ifrt_programs.ifrt_programs": _Made(),
     "jax.lib": _Made((), {"__version__": lambda: jax_version, **_RUNTIME_ERROR}),
     "jax.lib.xla_bridge": _Made(("pyjax.extend.backend",)),
     "jax.lib.xla_client": _Made((), _CLIENT),
@@ -180,6 +199,32 @@ PRIVATE: dict[str, _Made] = {
     "jaxlib.xla_extension": _Made((), _CLIENT),
 }
 _ROOTS = ("jax._src", "jax.lib", "jaxlib")
+
+
+def _devices_in_order(sharding: Sharding) -> tuple[Device, ...]:
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+        return tuple(sharding.mesh.devices.flat)
+    return tuple(sorted(sharding.device_set, key=lambda device: device.id))
+
+
+def _addressable_devices_in_order(sharding: Sharding) -> tuple[Device, ...]:
+    return tuple(d for d in _devices_in_order(sharding) if d in sharding.addressable_devices)
+
+
+# Private attributes of objects, which their classes have once pyjax stands in for JAX.
+ATTRIBUTES: dict[type, dict[str, Callable[[Any], Any]]] = {
+    Sharding: {
+        "_device_assignment": _devices_in_order,
+        "_addressable_device_assignment": _addressable_devices_in_order,
+    },
+}
+
+
+def give_private_attributes() -> None:
+    """Gives the classes of `ATTRIBUTES` what stands there, as properties."""
+    for owner, attributes in ATTRIBUTES.items():
+        for name, value in attributes.items():
+            setattr(owner, name, property(value))
 
 
 def is_private(name: str) -> bool:
