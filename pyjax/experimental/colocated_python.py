@@ -54,7 +54,7 @@ def colocated_cpu_devices(devices_or_mesh: Mesh | Iterable[Device]) -> Mesh | li
     if isinstance(devices_or_mesh, Mesh):
         mesh = devices_or_mesh
         found = np.empty(mesh.devices.shape, dtype=object)
-        found.flat = colocated_cpu_devices(mesh.devices.flat)
+        found.reshape(-1)[:] = colocated_cpu_devices(mesh.devices.flat)
         return Mesh(found, mesh.axis_names, axis_types=mesh.axis_types)
     return [_cpu_device_of(device) for device in devices_or_mesh]
 
@@ -79,7 +79,8 @@ def _cpu_device_of(device: Device) -> Device:
 def _cpu_sharding_of(sharding: Sharding) -> Sharding:
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
         return NamedSharding(colocated_cpu_devices(sharding.mesh), sharding.spec)
-    return SingleDeviceSharding(*colocated_cpu_devices(sharding.device_set))
+    (device,) = colocated_cpu_devices(sharding.device_set)
+    return SingleDeviceSharding(device)
 
 
 def _on_cpu(array: DeviceArray) -> DeviceArray:
