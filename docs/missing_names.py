@@ -180,12 +180,6 @@ MISSING = (
         "`jax.pure_callback`, or a function of `jax.ffi`, which gets the buffers.",
     ),
     Missing(
-        "jax.experimental.colocated_python",
-        "colocated_cpu_devices colocated_python colocated_python_class",
-        "Runs Python on the hosts of remote devices; there are none.",
-        "`jax.pure_callback`, `jax.experimental.io_callback`.",
-    ),
-    Missing(
         "jax.experimental.compilation_cache.compilation_cache",
         "reset_cache",
         "The cache follows its options at once: there is nothing to set up anew.",

@@ -87,6 +87,13 @@ EXAMPLES = [
         ("--steps", "25"),
         {"loss": 1.72295},
     ),
+    # The run that goes on from a checkpoint ends at the same bits.
+    Example(
+        "checkpoint.py",
+        ("flax", "optax", "orbax", "tensorstore"),
+        ("--steps", "60"),
+        {"loss": 0.00379828, "difference": 0.0},
+    ),
     Example(
         "array_api.py",
         ("sklearn",),

@@ -60,6 +60,20 @@ def test_private_modules_of_public_packages() -> None:
         ifrt_programs.ifrt_programs.make_plugin_program("f")
 
 
+def test_private_modules_leave_nothing_behind(tmp_path: Path) -> None:
+    program = (
+        "import pyjax.experimental as e, pyjax.extend as x\n"
+        "from pyjax.tools.as_jax import as_jax\n"
+        "for _ in range(2):\n"
+        "    with as_jax():\n"
+        "        from jax.experimental import array_serialization\n"
+        "        from jax.extend import ifrt_programs\n"
+        "        import jax.experimental.colocated_python.func\n"
+        "print(hasattr(e, 'array_serialization'), hasattr(x, 'ifrt_programs'))"
+    )
+    assert _run("-c", program, cwd=tmp_path) == "False False\n"
+
+
 def test_private_attributes_of_objects() -> None:
     devices = tuple(pyjax.devices()[:1])
     mesh = pyjax.make_mesh((1,), ("x",), devices=devices)

@@ -143,9 +143,19 @@ def as_jax() -> Iterator[None]:
     finally:
         if not was_installed:
             sys.meta_path.remove(_finder)
+            _take_private_modules_back()
         for name in _jax_modules():
             del sys.modules[name]
         sys.modules.update(before)
+
+
+def _take_private_modules_back() -> None:
+    """Removes what imports of private modules have left in public ones of pyjax."""
+    for name in PRIVATE:
+        parent, _, child = name.rpartition(".")
+        public = sys.modules.get("py" + parent)
+        if public is not None and isinstance(vars(public).get(child), PrivateModule):
+            delattr(public, child)
 
 
 def _jax_modules() -> list[str]:
