@@ -531,6 +531,17 @@ def _bind(
     )
 
 
+# What an example with [1, 1, 1, 1], indices 1 and 2 and updates 2 and -3 shows.
+_SHOWN = {
+    "scatter": "[1.0, 2.0, -3.0, 1.0]",
+    "scatter_add": "[1.0, 3.0, -2.0, 1.0]",
+    "scatter_sub": "[1.0, -1.0, 4.0, 1.0]",
+    "scatter_mul": "[1.0, 2.0, -3.0, 1.0]",
+    "scatter_min": "[1.0, 1.0, -3.0, 1.0]",
+    "scatter_max": "[1.0, 2.0, 1.0, 1.0]",
+}
+
+
 def _public(
     name: str, primitive: Primitive, combine: Callable[..., Any] | None, effect: str
 ) -> Callable[..., Array]:
@@ -568,6 +579,11 @@ def _public(
       skipped.
     Raises:
       TypeError: shapes, dtypes or dimension numbers do not fit.
+
+    >>> indices, updates = jnp.array([[1], [2]]), jnp.array([2.0, -3.0])
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.{name}(jnp.ones(4), indices, updates, numbers).tolist()
+    {_SHOWN[name]}
     """
     return scatter_function
 
