@@ -192,7 +192,15 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     n = util.static_int(N, "N")
-    shape = util.canonicalize_shape((n, n if M is None else util.static_int(M, "M")))
+    m = n if M is None else util.static_int(M, "M")
+    if min(n, m) < 0:
+        fail(
+            ValueError,
+            f"negative dimensions are not allowed, got {n} and {M}.",
+            "A matrix has no negative number of rows or columns.",
+            "Write the sizes, for example x.shape[0].",
+        )
+    shape = util.canonicalize_shape((n, m))
     dtype = _default_float(dtype, "eye")
     offset = util.convert(k, np.dtype(np.int32))
     rows = lax.add(lax.broadcasted_iota(np.int32, shape, 0), offset)

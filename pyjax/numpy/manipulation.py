@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -209,7 +209,10 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
            [1, 2, 0, 1]], dtype=int32)
     """
     util.check_arraylike("resize", a)
-    new = util.canonicalize_shape(new_shape, "new_shape")
+    sizes = tuple(new_shape) if isinstance(new_shape, Iterable) else (new_shape,)
+    if any(isinstance(size, (int, np.integer)) and size < 0 for size in sizes):
+        raise new_error(ValueError, "all elements of `new_shape` must be non-negative")
+    new = util.canonicalize_shape(sizes, "new_shape")
     flat = ravel(a)
     count = util.size_of(new)
     if flat.size == 0:

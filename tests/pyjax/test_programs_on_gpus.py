@@ -146,7 +146,10 @@ def test_no_memory_for_a_result_names_the_call_and_the_arrays(gpus: list[Any]) -
     with pytest.raises(MemoryError) as error:
         f(x)
     said = str(error.value)
-    assert re.search(r"^cannot allocate 2400 bytes on cuda:0 for an array float32\[200,3\]", said)
+    assert re.search(
+        r"^RESOURCE_EXHAUSTED: cannot allocate 2400 bytes on cuda:0 for an array float32\[200,3\]",
+        said,
+    )
     assert "in test_no_memory_for_a_result" in said
     assert re.search(r"24 bytes: .*float32\[2,3\], made at test_programs_on_gpus.py", said), said
     assert not x.is_deleted()

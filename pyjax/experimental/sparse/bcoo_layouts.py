@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.core.array import Array
 from pyjax.core.errors import fail
+from pyjax.core.source_info import warn_user
 from pyjax.experimental.sparse import coordinates
 from pyjax.experimental.sparse.base import SparseEfficiencyError, SparseEfficiencyWarning
 from pyjax.experimental.sparse.bcoo_array import (
@@ -91,7 +91,7 @@ def _wasteful(mat: BCOO, what: str, on_inefficient: str | None) -> None:
         )
     if on_inefficient == "warn":
         text = f"{said} To disable this warning, {option} None."
-        warnings.warn(text, SparseEfficiencyWarning, stacklevel=4)
+        warn_user(text, SparseEfficiencyWarning)
 
 
 def _batch_to_sparse(mat: BCOO) -> BCOO:
