@@ -101,8 +101,8 @@ def _sliced_buffers(mat: BCOO, shape: Dims, cut: Any) -> BCOO:
 
 
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
-    """A part of the array that begins anywhere, as `lax.dynamic_slice` takes it: starts are moved
-    so that the part is in the array.
+    """A part of the array that begins anywhere, as `lax.dynamic_slice` takes it: negative starts
+    count from the end, and then they are moved so that the part is in the array.
 
     >>> import numpy as np
     >>> m = BCOO.fromdense(np.array([1, 2, 3], np.float32))
@@ -117,6 +117,19 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
             f"Length of slice indices must match number of operand dimensions ({len(starts)} vs "
             f"{mat.shape})",
         )
+    return slice_at([_from_the_end(a, n) for a, n in zip(starts, mat.shape)], mat, shape)
+
+
+def _from_the_end(start: Any, size: int) -> Array:
+    """A start that counts from the front, of a type that has the array's sizes."""
+    start = jnp.asarray(start)
+    if start.dtype.itemsize < 4:
+        start = start.astype(np.int32)
+    return jnp.where(start < 0, start + np.asarray(size, start.dtype), start)
+
+
+def slice_at(starts: Sequence[Any], mat: BCOO, shape: tuple[int, ...]) -> BCOO:
+    """`bcoo_dynamic_slice` where negative starts are before the array."""
     if any(not 0 <= n <= size for n, size in zip(shape, mat.shape)):
         fail(
             TypeError,
@@ -177,6 +190,8 @@ def bcoo_gather(
             "Use vmap over an array with n_batch.",
         )
     starts = jnp.asarray(start_indices)
+    if starts.dtype.itemsize < 4:
+        starts = starts.astype(np.int32)
     batch = starts.shape[:-1]
     collapsed = numbers.collapsed_slice_dims
     kept = tuple(size for d, size in enumerate(slice_sizes) if d not in collapsed)
@@ -194,7 +209,7 @@ def bcoo_gather(
         at: list[Any] = [0] * operand.ndim
         for column, dim in enumerate(numbers.start_index_map):
             at[dim] = start[column]
-        found = bcoo_dynamic_slice(operand, at, slice_sizes)
+        found = slice_at(at, operand, tuple(slice_sizes))
         found = full_batches(bcoo_squeeze(found, dimensions=collapsed))
         if not fill:
             return found.data, found.indices

@@ -7,6 +7,7 @@ sparse arrays multiplies pairs of elements, and keeps those whose contracted ind
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -183,7 +184,7 @@ def outer(fun: Any, *pairs: tuple[Array, Array]) -> list[Array]:
     outs = []
     for left, right in pairs:
         found = vmap(vmap(fun, (None, 0)), (0, None))(left, right)
-        outs.append(found.reshape(-1, *found.shape[2:]))
+        outs.append(found.reshape(math.prod(found.shape[:2]), *found.shape[2:]))
     return outs
 
 

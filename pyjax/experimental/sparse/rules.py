@@ -33,7 +33,7 @@ from pyjax.experimental.sparse.bcoo_moves import (
     bcoo_rev,
     bcoo_squeeze,
 )
-from pyjax.experimental.sparse.bcoo_slices import bcoo_dynamic_slice, bcoo_gather, bcoo_slice
+from pyjax.experimental.sparse.bcoo_slices import bcoo_gather, bcoo_slice, slice_at
 from pyjax.experimental.sparse.bcsr import BCSR, bcsr_dot_general, bcsr_sum_duplicates
 from pyjax.experimental.sparse.control_flow import cond_rule, scan_rule, while_rule
 from pyjax.experimental.sparse.convolution import bcoo_conv_general_dilated
@@ -268,7 +268,7 @@ def _concatenate_rule(*values: Any, dimension: int) -> list[Any]:
 
 
 def _dynamic_slice_rule(mat: BCOO, *starts: Any, slice_sizes: Sequence[int]) -> list[Any]:
-    return [bcoo_dynamic_slice(mat, starts, slice_sizes)]
+    return [slice_at(starts, mat, tuple(slice_sizes))]
 
 
 def _gather_rule(mat: Any, starts: Any, **params: Any) -> list[Any]:

@@ -33,7 +33,7 @@ MOVES = [
     (
         "dynamic_slice",
         lambda m: sparse.bcoo_dynamic_slice(m, (jnp.int32(5), 1, jnp.int32(-1)), (1, 2, 3)),
-        X[1:2, 1:3, :3],
+        X[1:2, 1:3, 1:],
     ),
     ("rev", lambda m: sparse.bcoo_rev(m, (0, 2)), X[::-1, :, ::-1]),
     ("sum_0", lambda m: sparse.bcoo_reduce_sum(m, axes=(0,)), X.sum(0)),
@@ -236,3 +236,30 @@ def test_convolution(stride, padding):
     )
     expected = lax.conv_general_dilated(x, w, **options)
     np.testing.assert_allclose(got.todense(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "starts", [(-1, -2), (-4, -5), (-9, -1), (np.int8(-1), np.uint8(200)), (5, 0)]
+)
+def test_dynamic_slices_from_the_end(starts: tuple[int, int]) -> None:
+    dense = np.arange(12, dtype=np.float32).reshape(3, 4)
+    mat = sparse.BCOO.fromdense(dense)
+    expected = lax.dynamic_slice(dense, starts, (2, 2))
+    for run in (lambda f: f, pyjax.jit):
+        got = run(lambda *a: sparse.bcoo_dynamic_slice(mat, a, (2, 2)).todense())(*starts)
+        np.testing.assert_array_equal(got, expected)
+        got = run(sparse.sparsify(lambda m, *a: lax.dynamic_slice(m, a, (2, 2))))(mat, *starts)
+        np.testing.assert_array_equal(got.todense(), expected)
+
+
+def test_sparse_vectors_have_a_product() -> None:
+    v = sparse.BCOO.fromdense(np.array([0, 1, 0, 2], np.float32))
+    got = v @ v
+    assert got.shape == () and got.indices.shape[1:] == (0,)
+    assert float(got.todense()) == 5.0
+
+
+def test_slices_at_starts_of_few_bits() -> None:
+    mat = sparse.BCOO.fromdense(np.arange(300, dtype=np.float32))
+    got = sparse.bcoo_dynamic_slice(mat, (np.int8(100),), (2,)).todense()
+    np.testing.assert_array_equal(got, [100, 101])
