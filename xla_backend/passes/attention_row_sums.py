@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.attention_fusion import Attention, attention_at
@@ -27,11 +27,13 @@ F32 = PrimitiveType.F32
 
 
 class _Sum(NamedTuple):
-    """A reduction along the keys. `gradient`: the dot of d(result) and v; `rows`: factors that
-    each row has one of; `is_quotient`: weights are what the powers are divided to."""
+    """A reduction along the keys. `gradient`: the dot of d(result) and v; `factor`: what of it is
+    multiplied; `rows`: factors that each row has one of; `is_quotient`: weights are what the powers
+    are divided to."""
 
     node: Instruction
     gradient: Instruction
+    factor: Instruction
     rows: list[Instruction]
     is_quotient: bool
 
@@ -62,6 +64,7 @@ class AttentionRowSums(HloPass):
                 if found is not None and self.may_rewrite():
                     self.rewritten()
                     computation.replace(node, _of_results(attention, found))
+                    _keep_digits(computation, found)
                     changed = True
         if changed:
             adopt(computation)
@@ -90,6 +93,7 @@ def _sum_of_weights(attention: Attention, node: Instruction) -> _Sum | None:
     if not same or dims_of(node) != (product.shape.rank - 1,):
         return None
     factors, rows, gradients, powers = [product], [], [], []
+    multiplied: list[Instruction] = []
     while factors:
         factor = factors.pop()
         if factor in (quotient, quotient.operands[0]):
@@ -100,9 +104,10 @@ def _sum_of_weights(attention: Attention, node: Instruction) -> _Sum | None:
             rows.append(factor.operands[0])
         else:
             gradients.append(_gradient(attention, factor))
+            multiplied.append(factor)
     if len(powers) != 1 or len(gradients) != 1 or gradients[0] is None:
         return None
-    return _Sum(node, gradients[0], rows, powers[0] is quotient)
+    return _Sum(node, gradients[0], multiplied[0], rows, powers[0] is quotient)
 
 
 def _is_of_rows(factor: Instruction, reduction: Instruction) -> bool:
@@ -164,6 +169,18 @@ def _of_results(attention: Attention, found: _Sum) -> Instruction:
     for row in rows:
         total = e.binary(Opcode.MULTIPLY, total, row)
     return total
+
+
+def _keep_digits(computation: Computation, found: _Sum) -> None:
+    """The gradient of weights less its mean is what is wanted. Where both have been rounded alike,
+    errors cancel; the new mean is not rounded, so the gradient must not be, either."""
+    dot, factor = found.gradient, found.factor
+    if dot.shape.element_type is F32:
+        return
+    wide = clone_instruction(dot, list(dot.operands), dot.shape.with_type(F32))
+    computation.add(wide)
+    e = Emit(factor)
+    computation.replace(factor, e.reshape(wide, factor.shape.dimensions))
 
 
 def _inverse(permutation: Sequence[int]) -> list[int]:

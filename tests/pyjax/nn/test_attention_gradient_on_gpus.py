@@ -212,3 +212,17 @@ def test_gradients_of_odd_shapes_keep_to_registers(width: int, architecture: str
     """Blocks that reach beyond the edges of arrays hold no addresses for conditions."""
     case = Case("odd", queries=500, keys=500, width=width, heads=(2, 2), options=CAUSAL)
     assert set(spilled(case, architecture).values()) == {0}
+
+
+def test_digits_where_few_keys_matter() -> None:
+    """The gradient of a weight less their mean is small there, and roundings are not."""
+    case = Case("sharp", queries=33, keys=33)
+    q, k, v, weights = case.draw()
+    arrays = [(10 * q).astype(q.dtype), k, v, weights]
+    text = case.gradient().trace(*arrays).lower().as_text(dialect="hlo")
+    emulated = xla_backend.compile(parse_module(text), "gpu_emulator", CompileOptions(verify=True))
+    got = emulated.execute(arrays)[1:]
+    exact = case.gradient()(*[x.astype(np.float32) for x in arrays])[1]
+    for g, w in zip(got, exact, strict=True):
+        error = np.linalg.norm(g.astype(np.float64) - np.asarray(w, np.float64))
+        assert error < 5e-3 * np.linalg.norm(np.asarray(w, np.float64))
