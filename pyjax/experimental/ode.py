@@ -176,14 +176,15 @@ def odeint(
     Args:
       func: gives the time derivative, a pytree like y0.
       y0: pytree of floating arrays, the state at t[0].
-      t: [n] floats, increasing: where the solution is wanted.
+      t: [n] floats, none less than the one before: where the solution is wanted. From one that is
+        less on, it is nan; to go back in time, integrate -func over -t.
       args: pytrees of arrays, passed to func.
       rtol, atol: relative and absolute tolerance of a step's error.
       mxstep: most steps between two times.   hmax: largest step.
     Returns:
       A pytree like y0 with a leading dimension of size n: the states at the times t.
     Raises:
-      TypeError: y0, t or args hold something else than arrays and numbers.
+      TypeError: y0, t or args hold something else than arrays and numbers, y0 or t than floats.
     Differentiable by y0, t and args, in reverse mode, by the adjoint equation.
 
     >>> round(float(odeint(lambda y, t: -y, 1.0, jnp.array([0.0, 1.0]))[1]), 4)
@@ -207,9 +208,19 @@ def odeint(
         )
     converted, consts = closure_convert(func, y0, t[0], *args)
     y0 = tree_map(jnp.asarray, y0)
+    for leaf in tree_leaves(y0):
+        if not jnp.issubdtype(leaf.dtype, np.inexact):
+            fail(
+                TypeError,
+                f"y0 must hold floating numbers, but got {leaf.dtype}.",
+                "The solution moves away from it in steps of any size.",
+                "Pass y0.astype(float).",
+            )
     flat, unravel = ravel_pytree(y0)
     system = ravel_first_arg_(converted, unravel)
     out = _integrate(system, float(rtol), float(atol), mxstep, hmax, flat, t, *args, *consts)
+    falls = jnp.cumsum(jnp.diff(t, prepend=t[:1]) < 0) > 0
+    out = jnp.where(falls[:, None], np.nan, out)
     shapes = tree_leaves(y0)
     sizes = np.cumsum([0, *(x.size for x in shapes)])
     parts = iter(

@@ -129,3 +129,12 @@ ERRORS = [
 def test_errors(call: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call()
+
+
+def test_integers_and_times_that_fall():
+    with pytest.raises(TypeError, match="y0 must hold floating numbers, but got int32"):
+        odeint(lambda y, t: -y, 1, jnp.array([0.0, 1.0]))
+    times = jnp.array([0.0, 1.0, 1.0, 0.5, 2.0])
+    for integrate in (odeint, pyjax.jit(odeint, static_argnums=0)):
+        got = integrate(lambda y, t: -y, 1.0, times)
+        np.testing.assert_allclose(got, [1, np.exp(-1), np.exp(-1), np.nan, np.nan], rtol=1e-5)
