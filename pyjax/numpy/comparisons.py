@@ -83,9 +83,11 @@ def array_equiv(a1: Any, a2: Any) -> Array:
     """
     a1, a2 = asarray(a1), asarray(a2)
     try:
-        util.broadcast_shapes("array_equiv", [a1.shape, a2.shape])
+        shape = util.broadcast_shapes("array_equiv", [a1.shape, a2.shape])
     except (TypeError, ValueError):
         return lax.full((), False, np.dtype(np.bool_))
+    # Broadcast here: to compare ranks is this function's purpose, whatever the rank promotion.
+    a1, a2 = util.broadcast_array(a1, shape), util.broadcast_array(a2, shape)
     return reductions.all(equal(a1, a2))
 
 

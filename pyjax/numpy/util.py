@@ -325,6 +325,13 @@ def broadcast_array(x: Any, shape: tuple[int, ...]) -> Array:
             ValueError,
             f"Cannot broadcast to shape with fewer dimensions: arr_shape={have} shape={shape}.",
         )
+    if any(size not in (1, to) for size, to in zip(have, shape[offset:], strict=True)):
+        raise new_error(
+            ValueError,
+            f"Incompatible shapes for broadcasting: {have} and requested shape {shape}.",
+            "From the right, each axis must have size 1 or the size that is asked for.",
+            "Reshape the array, or give it an axis of size 1: x[:, None].",
+        )
     axes = range(offset, len(shape))
     return lax.broadcast_in_dim(as_array(x), shape, tuple(axes))
 

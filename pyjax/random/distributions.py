@@ -513,7 +513,9 @@ def multivariate_normal(
         u, s, _ = jnp.linalg.svd(cov)
         factor = u * jnp.sqrt(s)[..., None, :]
     samples = normal(scalar_key("multivariate_normal", key), target + mean.shape[-1:], kind)
-    return mean + jnp.einsum("...ij,...j->...i", factor, samples)
+    deviations = jnp.einsum("...ij,...j->...i", factor, samples)
+    out = np.broadcast_shapes(mean.shape, deviations.shape)
+    return jnp.broadcast_to(mean, out) + jnp.broadcast_to(deviations, out)
 
 
 @laid_out

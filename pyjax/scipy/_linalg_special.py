@@ -222,14 +222,15 @@ def pascal(n: int, kind: str | None = None) -> Array:
     Args:
       kind: "symmetric" (default; the product of the other two), "lower" or "upper".
     Returns:
-      integers, or floats if they do not fit.
+      floats [n, n] of the default dtype.
 
     >>> pascal(3).tolist()
-    [[1, 1, 1], [1, 2, 3], [1, 3, 6]]
+    [[1.0, 1.0, 1.0], [1.0, 2.0, 3.0], [1.0, 3.0, 6.0]]
     """
-    lower = _binomials(n)
-    made = {"lower": lower, "upper": lower.T, "symmetric": lower @ lower.T}
-    return _integers(made[_pascal_kind("pascal", kind)])
+    lower = _binomials(n).reshape(n, n)
+    # The product of empty object matrices has no dtype of its own.
+    made = {"lower": lower, "upper": lower.T, "symmetric": lower @ lower.T if n else lower}
+    return jnp.asarray(made[_pascal_kind("pascal", kind)].astype(np.float64))
 
 
 def invpascal(n: int, kind: str | None = None) -> Array:

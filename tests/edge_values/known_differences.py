@@ -61,6 +61,15 @@ GENERAL = (
         "out of bounds, as they say; JAX takes them for negative ones.",
     ),
     (
+        "Masks with more axes than the array",
+        "Reductions with a `where=` of more axes than the array reduce every axis of the two "
+        "broadcast together if `axis` is None; JAX reduces as many as the array has, the first.",
+    ),
+    (
+        "Matrices of whole numbers",
+        "`scipy.linalg.pascal` is exact; JAX's entries have rounding errors.",
+    ),
+    (
         "Reverse mode of while_loop",
         "`grad` and the other ways of reverse mode go through `lax.while_loop`, and through "
         "`lax.fori_loop` with traced bounds: the loop counts its rounds, and the backward pass "

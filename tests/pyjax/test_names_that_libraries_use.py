@@ -176,7 +176,10 @@ def test_attributes_of_functions(name) -> None:
 
 def test_programs_as_objects() -> None:
     lowered = pyjax.jit(lambda x: x + 1).lower(1.0)
-    assert lowered.compiler_ir("hlo").as_hlo_text().startswith("HloModule jit")
+    text = lowered.compiler_ir("hlo").as_hlo_text()
+    assert text.startswith("HloModule jit")
+    assert text == lowered.as_text("hlo")  # names without %, no metadata
+    assert "%" not in text
     module = lowered.compiler_ir()
     assert module.operation.get_asm() == str(module) == lowered.as_text()
 

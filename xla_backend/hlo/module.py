@@ -53,8 +53,8 @@ class HloModule:
         return import_module("xla_backend.hlo.printer").module_to_text(self)
 
     def as_hlo_text(self) -> str:
-        """`str` of the module, under the name that XLA's clients have for it."""
-        return str(self)
+        """The text that XLA's clients print: names without %, no metadata. `str` shows both."""
+        return import_module("xla_backend.hlo.printer").module_to_text(self, "short")
 
     def add_computation(self, computation: Computation, *, entry: bool = False) -> Computation:
         """Take a computation (and, first, those it calls) into the module, with unique names."""

@@ -289,3 +289,23 @@ def test_the_options_raise() -> None:
         jnp.add(v, m)
     with pyjax.numpy_dtype_promotion("strict"), pytest.raises(ValueError, match="strict"):
         jnp.linspace(v, i)
+
+
+def test_functions_that_are_about_ranks() -> None:
+    key, zeros, eye = pyjax.random.key(0), jnp.zeros(2), jnp.eye(2)
+    draw = pyjax.random.multivariate_normal
+    expected = draw(key, zeros, eye, (3,))
+    with pyjax.numpy_rank_promotion("raise"):
+        assert jnp.array_equiv(jnp.ones((2, 3)), jnp.ones(3))
+        assert not jnp.array_equiv(jnp.ones((2, 3)), jnp.zeros(3))
+        for method in ("cholesky", "eigh", "svd"):
+            assert draw(key, zeros, eye, (3,), method=method).shape == (3, 2)
+        np.testing.assert_array_equal(draw(key, zeros, eye, (3,)), expected)
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "any", "mean", "var", "std"])
+@pytest.mark.parametrize("shape", [(2, 4), (4, 3)])
+def test_masks_that_do_not_broadcast(name: str, shape: tuple[int, ...]) -> None:
+    more = {"initial": 0.0} if name == "max" else {}
+    with pytest.raises(ValueError, match="ncompatible shapes"):
+        getattr(jnp, name)(jnp.ones((2, 3)), where=np.ones(shape, bool), **more)

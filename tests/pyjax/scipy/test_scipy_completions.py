@@ -4,6 +4,7 @@ differences."""
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
@@ -237,3 +238,14 @@ def test_gradients(function: Callable[[Any], Any], point: Any) -> None:
     out, pull = pyjax.vjp(function, jnp.asarray(point))
     (back,) = pull(jnp.ones_like(out))
     np.testing.assert_allclose(np.sum(back * step) / 1e-6, np.sum(change), rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["symmetric", "lower", "upper"])
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_pascal_is_of_floats(kind: str, n: int) -> None:
+    got = linalg.pascal(n, kind=kind)
+    assert got.dtype == jnp.zeros(()).dtype
+    expected = [[math.comb(i, j) for j in range(n)] for i in range(n)]
+    lower = np.array(expected, np.float32).reshape(n, n)
+    made = {"symmetric": lower @ lower.T, "lower": lower, "upper": lower.T}
+    np.testing.assert_array_equal(got, made[kind])
