@@ -348,7 +348,7 @@ def _scale(name: str, factor: float, doc: str) -> Any:
     @util.named(name, doc)
     def fn(x: ArrayLike, /) -> Array:
         (x,) = util.promote_args_inexact(name, x)
-        return lax.mul(x, _constant(x, factor))
+        return util.as_weak_as(lax.mul(x, _constant(x, factor)), x)
 
     return fn
 
@@ -366,7 +366,7 @@ def sinc(x: ArrayLike, /) -> Array:
     Array([ 1., -0.], dtype=float32)
     """
     (x,) = util.promote_args_inexact("sinc", x)
-    return _sinc(x)
+    return util.as_weak_as(_sinc(x), x)
 
 
 @jit
@@ -397,7 +397,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x1, x2 = util.promote_args_inexact("hypot", x1, x2)
     if is_complex(x1):
         raise new_error(ValueError, "jnp.hypot does not support complex-valued inputs")
-    return _hypot(x1, x2)
+    return util.as_weak_as(_hypot(x1, x2), x1, x2)
 
 
 @jit
@@ -420,7 +420,7 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
         raise new_error(
             TypeError, f"heaviside does not support complex-valued inputs, got {x1.dtype}."
         )
-    return _heaviside(x1, x2)
+    return util.as_weak_as(_heaviside(x1, x2), x1, x2)
 
 
 @jit
@@ -527,7 +527,8 @@ def modf(x: Any, /, out: None = None) -> tuple[Array, Array]:
     """
     util.reject_out("modf", out)
     (x,) = util.promote_args_inexact("modf", x)
-    return _modf(x)
+    fraction, whole = _modf(x)
+    return util.as_weak_as(fraction, x), whole
 
 
 @jit
@@ -642,7 +643,7 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     Array([12, 30], dtype=int32)
     """
     x1, x2 = _integers("lcm", x1, x2)
-    return _lcm(*_same_shape("lcm", x1, x2))
+    return util.as_weak_as(_lcm(*_same_shape("lcm", x1, x2)), x1, x2)
 
 
 def _integers(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:

@@ -505,7 +505,7 @@ def logaddexp2_arrays(x1: Any, x2: Any, /) -> Any:
     x1, x2 = _pair("logaddexp2", x1, x2)
     scale = np.asarray(np.log(2)).astype(x1.dtype)
     combine = _complex_logaddexp if ufuncs.is_complex(x1) else _logaddexp
-    return combine(x1 * scale, x2 * scale) / scale
+    return util.as_weak_as(combine(x1 * scale, x2 * scale) / scale, x1, x2)
 
 
 add = ufunc(

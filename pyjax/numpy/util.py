@@ -168,6 +168,12 @@ def convert(x: Any, dtype: Any, weak_type: bool = False) -> Array:
     return _convert_weak(x, dtype, weak_type)
 
 
+def as_weak_as(out: Any, *operands: Any) -> Array:
+    """`out`, of weak type if all operands are: constants of a fixed dtype made it strong."""
+    weak = all(dtypes.is_weakly_typed(x) for x in operands)
+    return convert(out, out.dtype, True) if weak else out
+
+
 def _convert_operand(x: Any, dtype: Any, weak_type: bool) -> Any:
     """Like `convert`, but a Python scalar that meets strong types becomes a NumPy scalar.
 

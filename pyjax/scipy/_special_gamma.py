@@ -103,7 +103,7 @@ def gamma(x: ArrayLike) -> Array:
     """
     (x,) = promote_args_inexact("gamma", x)
     if jnp.iscomplexobj(x):
-        return _complex_gamma(jnp.asarray(x))
+        return _complex_gamma(jnp.asarray(x, x.dtype))
     return _gamma(x)
 
 

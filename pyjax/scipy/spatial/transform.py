@@ -147,7 +147,8 @@ class Rotation(NamedTuple):
         """
         intrinsic, axes = _sequence(seq)
         (angles,) = promote_args_inexact("Rotation.from_euler", angles)
-        angles = jnp.deg2rad(angles) if degrees else jnp.asarray(angles)
+        angles = jnp.deg2rad(angles) if degrees else angles
+        angles = jnp.asarray(angles, angles.dtype)  # quaternions have no weak type
         if len(axes) == 1 and (angles.ndim == 0 or angles.shape[-1] != 1):
             angles = angles[..., None]
         if angles.shape[-1:] != (len(axes),):

@@ -310,3 +310,32 @@ def test_complex_fill_values_of_real_arrays(make) -> None:
         assert "pass 1j.real, or a complex dtype" in fix
     assert make("bool").tolist() == [True, True]
     assert make("complex64").tolist() == [1j, 1j]
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("hypot", (3, 4.0)),
+        ("lcm", (3, 4)),
+        ("logaddexp2", (1.0, 2.0)),
+        ("sinc", (0.5,)),
+        ("modf", (1.5,)),
+        ("heaviside", (1, 2)),
+        ("degrees", (1,)),
+        ("rad2deg", (1.0,)),
+        ("radians", (1,)),
+        ("deg2rad", (1.0,)),
+    ],
+)
+def test_functions_of_python_scalars_are_weak(name, operands) -> None:
+    function = getattr(jnp, name)
+    assert all(x.weak_type for x in pyjax.tree.leaves(function(*operands)))
+    strong = [jnp.array([x]) for x in operands]
+    assert not any(x.weak_type for x in pyjax.tree.leaves(function(*strong)))
+
+
+def test_complex_gamma_and_rotations_are_not_weak() -> None:
+    rotation = pyjax.scipy.spatial.transform.Rotation
+    for degrees in (False, True):
+        assert not rotation.from_euler("x", 0.5, degrees).as_quat().weak_type
+    assert not pyjax.scipy.special.gamma(1 + 1j).weak_type
