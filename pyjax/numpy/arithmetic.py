@@ -504,7 +504,8 @@ def spacing(x: ArrayLike, /) -> Array:
     (x,) = util.promote_args_inexact("spacing", x)
     if is_complex(x):
         raise new_error(ValueError, "jnp.spacing does not support complex-valued inputs")
-    return _spacing(x)
+    out = _spacing(x)
+    return util.convert(out, out.dtype)  # never weak, as in JAX
 
 
 @jit

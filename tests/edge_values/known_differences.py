@@ -67,7 +67,8 @@ GENERAL = (
     ),
     (
         "Matrices of whole numbers",
-        "`scipy.linalg.pascal` is exact; JAX's entries have rounding errors.",
+        "`scipy.linalg.pascal` is exact, and float64 where float64 is enabled; JAX's entries have "
+        "rounding errors and are float32.",
     ),
     (
         "Reverse mode of while_loop",

@@ -295,7 +295,6 @@ GRADIENTS: tuple[Difference, ...] = (
             "nn.squareplus f(u, 0) float32",
             "scipy.special.i0e f(u) float32",
             "scipy.special.i1e f(u) float32",
-            "scipy.special.ndtri f(u) float32",
         ),
         modes="jvp vjp",
         title="Digits of gradients",

@@ -339,3 +339,9 @@ def test_complex_gamma_and_rotations_are_not_weak() -> None:
     for degrees in (False, True):
         assert not rotation.from_euler("x", 0.5, degrees).as_quat().weak_type
     assert not pyjax.scipy.special.gamma(1 + 1j).weak_type
+
+
+def test_weak_types_of_angle_and_spacing() -> None:
+    assert jnp.angle(1 + 1j).weak_type
+    assert not jnp.angle(1.0).weak_type
+    assert not jnp.spacing(2.0).weak_type
