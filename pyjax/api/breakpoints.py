@@ -197,7 +197,11 @@ def breakpoint(
             frames.append(RecordedFrame(frame))
         frame = frame.f_back
     # Variables that hold traced values are passed through the program; others stay as they are.
-    leaves, tree = tree_flatten([f.names for f in frames], is_leaf=_is_opaque)
+    values = [x for f in frames for x in f.names.values()]
+    whole = {id(x) for x in values if not _is_tree(x)}
+    leaves, tree = tree_flatten(
+        [f.names for f in frames], is_leaf=lambda x: id(x) in whole or _is_opaque(x)
+    )
     traced = [isinstance(x, Tracer) for x in leaves]
 
     def stop(*values: Any) -> None:
@@ -208,6 +212,25 @@ def breakpoint(
         show(frames, **kwargs)
 
     debug_callback(stop, *[x for x, t in zip(leaves, traced) if t], ordered=ordered)
+
+
+# Containers of arrays have less levels.
+_DEEPEST = 50
+
+
+def _is_tree(x: Any, within: frozenset[int] = frozenset()) -> bool:
+    """Whether a variable is a tree: lists may contain themselves, and keys may have no order."""
+    if type(x) not in (dict, list, tuple):
+        return True
+    if id(x) in within or len(within) == _DEEPEST:
+        return False
+    if isinstance(x, dict):
+        try:
+            sorted(x)
+        except TypeError:
+            return False
+    inside = within | {id(x)}
+    return all(_is_tree(c, inside) for c in (x.values() if isinstance(x, dict) else x))
 
 
 def _is_opaque(x: Any) -> bool:

@@ -95,3 +95,22 @@ def test_drawings(capsys) -> None:
     assert len(lines) == 4 and all(len(x) == len(lines[0]) for x in lines)
     with pytest.raises(ValueError, match="1 and 2 dimensions"):
         pyjax.debug.visualize_array_sharding(jnp.ones(()))
+
+
+def test_variables_that_are_no_trees() -> None:
+    """Of this function, which are shown as they are."""
+    cycle: list[object] = []
+    cycle.append(cycle)
+    mixed = {1: 2, "a": 3}
+
+    def traced(x: pyjax.Array) -> pyjax.Array:
+        held = (cycle, mixed)  # noqa: F841 - it is looked at
+        out = io.StringIO()
+        pyjax.debug.breakpoint(stdin=io.StringIO("p held\np x\nc\n"), stdout=out)
+        said.append(out)
+        return x
+
+    said: list[io.StringIO] = []
+    pyjax.jit(traced)(2.0).block_until_ready()
+    pyjax.effects_barrier()
+    assert "([[...]], {1: 2, 'a': 3})" in said[0].getvalue() and "2." in said[0].getvalue()

@@ -34,13 +34,14 @@ from xla_backend.runtime.host_libraries import library_threads
 
 module = parse_module('''HloModule m
 ENTRY %main {
-  %a = f32[2048,1] parameter(0)
-  ROOT %qr = (f32[2048,1], f32[1]) custom-call(%a), custom_call_target="lapack.geqrf"
+  %a = f32[1024,1024] parameter(0)
+  ROOT %qr = (f32[1024,1024], f32[1024]) custom-call(%a), custom_call_target="lapack.geqrf"
 }''')
 seen = []
 library_threads._lent.choose = seen.append
-packed, tau = xla_backend.compile(module, "interpreter").execute([np.ones((2048, 1), np.float32)])
-assert abs(abs(packed[0, 0]) - 2048**0.5) < 1e-3
+ones = np.ones((1024, 1024), np.float32)
+packed, tau = xla_backend.compile(module, "interpreter").execute([ones])
+assert abs(abs(packed[0, 0]) - 1024**0.5) < 1e-3
 if library_threads._blas().set is not None:
     assert seen == [host_threads.available_threads()], seen
 loaded = [name for name in sys.modules if name.startswith("xla_backend.targets.cpu")]
