@@ -18,7 +18,7 @@ from xla_backend.hlo.topology import Group, Groups, Topology
 
 # The operands, or the results, of each member of a group, in group order.
 Members = Sequence[Sequence[np.ndarray]]
-# Arrays of one shape, those that the members have as operand of a number, as one.
+# Arrays of one shape, what the members give for the result of a number, as one.
 Combine = Callable[[int, list[np.ndarray]], np.ndarray]
 
 
@@ -108,9 +108,9 @@ def _all_reduce(x: Exchange, group: Group, members: Members, combine: Combine) -
 
 
 def _reduce_scatter(x: Exchange, group: Group, members: Members, combine: Combine) -> Members:
-    """Member i gets the i-th part of the combination along the dimension."""
-    parts = [np.split(total, len(members), _axis(x)) for total in _reduced(members, combine)]
-    return list(zip(*parts))
+    """Member i gets the combination of all i-th parts along the dimension."""
+    parts = [[np.split(operand, len(group), _axis(x)) for operand in m] for m in members]
+    return [_reduced([[p[i] for p in mine] for mine in parts], combine) for i in range(len(group))]
 
 
 # -- data movement ---------------------------------------------------------------------------------

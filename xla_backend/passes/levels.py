@@ -20,6 +20,7 @@ LEVELS: dict[str, int] = {
     "custom-call-inliner": 0,
     "async-to-sync": 0,
     "trivial-collective-elimination": 0,
+    "reduce-scatter-leading-dimension": 0,
     "transfer-pairing": 0,
     "call-inliner": 0,
     "call-graph-flattener": 0,

@@ -329,7 +329,7 @@ def _collective(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     results = tuple(builder.slice(node, leaf) for leaf in range(len(node.shape.flatten())))
     combiners: tuple[str, ...] = ()
     if exchange.reduces:
-        combiners = tuple(_combiner(builder, node, operand.shape) for operand in operands)
+        combiners = tuple(_combiner(builder, node, result.shape) for result in results)
     return [Collective(node.name, 0.0, exchange, operands, results, combiners)]
 
 

@@ -109,16 +109,16 @@ def _combiners(step: Collective, kernels: Sequence[Kernel]) -> Iterator[str]:
     wanted = len(step.operands) if step.exchange.reduces else 0
     if len(kernels) != wanted:
         yield f"{step.exchange.opcode} has {len(kernels)} combiners, expected {wanted}"
-    for kernel, operand in zip(kernels, step.operands):
+    for kernel, result in zip(kernels, step.results):
         buffers = launched_buffers(kernel)
         if [(b.role, b.number) for b in buffers] != _COMBINED:
             yield f"kernel {kernel.name!r} does not make one array of two"
         for buffer in buffers:
-            if not _holds(buffer, operand.shape):
+            if not _holds(buffer, result.shape):
                 has = f"{buffer.element_type}[{buffer.size}]"
                 yield (
                     f"{buffer.name} of kernel {kernel.name!r} is {has}, combined are arrays "
-                    f"{operand.shape}"
+                    f"{result.shape}"
                 )
 
 

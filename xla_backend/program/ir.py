@@ -154,8 +154,8 @@ class Host(Step):
 
 class Collective(Step):
     """Exchange arrays with other participants of the run; results are apart from operands. For
-    reductions, `combiners` has a kernel for each operand: of two arrays, what earlier members of
-    the group gave and what the next one gives, it makes one (`kernels.from_hlo.combiners`)."""
+    reductions, `combiners` has a kernel for each result: of two arrays, what earlier members of the
+    group gave for it and what the next one gives, it makes one (`kernels.from_hlo.combiners`)."""
 
     name: str
     cycles: float

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xla_backend.runtime.buffer import Buffer
-from xla_backend.runtime.client import ExecutionContext, LoadedExecutable, kind_of
+from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable, kind_of
 
 
 class ArrayExecutable(LoadedExecutable):
@@ -19,10 +19,29 @@ class ArrayExecutable(LoadedExecutable):
         """The results, from one array for each parameter; tokens are left out of both."""
         raise NotImplementedError
 
+    def compute_together(
+        self, arrays: Sequence[Sequence[np.ndarray]], contexts: Sequence[ExecutionContext]
+    ) -> list[list[np.ndarray]]:
+        """The results of all participants of a run, each from its arrays."""
+        raise NotImplementedError
+
     def execute(
         self, arguments: list[Any], donated: Container[int], context: ExecutionContext
     ) -> list[Buffer]:
-        device = context.device
+        values = self._values(arguments, donated, context.device)
+        return self._results(self.compute(values, context), context.device)
+
+    def execute_together(
+        self, arguments: Sequence[list[Any]], donated: Container[int], devices: Sequence[Device]
+    ) -> list[list[Buffer]]:
+        contexts = self.contexts(devices)
+        values = [self._values(given, donated, d) for given, d in zip(arguments, devices)]
+        results = self.compute_together(values, contexts)
+        return [self._results(own, device) for own, device in zip(results, devices)]
+
+    def _values(
+        self, arguments: list[Any], donated: Container[int], device: Device
+    ) -> list[np.ndarray]:
         values = [
             kind_of(shape, device).to_host(buffer)
             for buffer, shape in zip(arguments, self.parameter_shapes)
@@ -31,7 +50,10 @@ class ArrayExecutable(LoadedExecutable):
         for number in range(len(arguments)):
             if number in donated:
                 arguments[number] = None
-        results = iter(self.compute(values, context))
+        return values
+
+    def _results(self, arrays: Sequence[np.ndarray], device: Device) -> list[Buffer]:
+        results = iter(arrays)
         nothing = np.zeros(0, np.uint8)
         return [
             kind_of(shape, device).from_host(next(results) if shape.is_array else nothing)

@@ -24,6 +24,7 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.topology import ALONE, Topology
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.runtime.buffer import Buffer, BufferHolder, BufferKind
 from xla_backend.runtime.pending import Job, Origin
@@ -177,9 +178,10 @@ class ExecutionContext:
       device: where the program runs: its queues and its random state are this device's.
       replica, partition: which participant of the program it is.
       run: a number of its own for each execution; participants that run together share theirs.
+      session: what the executable needs for those to meet, while they run.
     """
 
-    __slots__ = ("device", "partition", "replica", "run")
+    __slots__ = ("device", "partition", "replica", "run", "session")
 
     def __init__(
         self, device: Device, replica: int = 0, partition: int = 0, run: int | None = None
@@ -188,6 +190,7 @@ class ExecutionContext:
         self.replica = replica
         self.partition = partition
         self.run = next(_runs) if run is None else run
+        self.session: Any = None
 
     def __repr__(self) -> str:
         where = f"replica={self.replica}, partition={self.partition}"
@@ -225,6 +228,7 @@ class LoadedExecutable:
       parameter_shapes, output_shapes: flat leaves, in order.
       module: the optimised HLO.
       device: the first of those that it was compiled for.
+      topology: its participants; where there are several, they are run by `execute_together`.
       aliases: output leaf -> parameter leaf whose memory it takes over (donation).
       held_bytes: code, constants, and what is kept to show the program's stages.
       temp_size, code_bytes: of memory for values between two steps, and of generated code.
@@ -240,6 +244,7 @@ class LoadedExecutable:
     output_shapes: Sequence[Shape]
     module: HloModule
     device: Device
+    topology: Topology = ALONE
     aliases: Mapping[int, int] = MappingProxyType({})
     held_bytes: int = 1 << 16
     temp_size: int = 0
@@ -268,6 +273,38 @@ class LoadedExecutable:
           RuntimeFailure: the program reported an error; or the exception a host callback raised.
         """
         raise NotImplementedError
+
+    def execute_together(
+        self,
+        arguments: Sequence[list[Buffer]],
+        donated: Container[int],
+        devices: Sequence[Device],
+    ) -> list[list[Buffer]]:
+        """Run all participants of the program: what `execute` does, for each of them, on its device
+        and its arguments, in the order of their numbers (see `Topology`).
+
+        Raises:
+          what `execute` does, of the participant that failed first; and RuntimeFailure: some wait
+            for partners that never come. All have ended then.
+        """
+        raise UnimplementedError(
+            f"programs of several participants do not run on platform {self.device.platform!r}"
+        )
+
+    def contexts(self, devices: Sequence[Device]) -> list[ExecutionContext]:
+        """Those of the participants of one run, on these devices.
+
+        Raises:
+          ValueError: that are too few, or too many.
+        """
+        count, parts = self.topology.size, self.topology.num_partitions
+        if len(devices) != count:
+            raise ValueError(
+                f"program {self.module.name!r} has {count} participants, and is to run on "
+                f"{len(devices)} devices"
+            )
+        run = next(_runs)
+        return [ExecutionContext(d, *divmod(n, parts), run) for n, d in enumerate(devices)]
 
     def start(
         self,
@@ -300,20 +337,46 @@ class LoadedExecutable:
         Raises:
           ValueError: number, shape or dtype of the arrays is not the program's.
         """
+        context = context or ExecutionContext(self.device)
+        results = self.execute(self._buffers_of(arrays, context.device), (), context)
+        return self._arrays_of(results, context.device)
+
+    def run_arrays_together(
+        self, arrays: Sequence[Sequence[np.ndarray]], devices: Sequence[Device] | None = None
+    ) -> list[list[np.ndarray]]:
+        """Run all participants, each on its NumPy arrays; the results of each. Without devices, all
+        on `device`.
+
+        Raises:
+          ValueError: number, shape or dtype of the arrays is not the program's, or these are not as
+            many as there are participants.
+        """
+        devices = [self.device] * self.topology.size if devices is None else devices
+        if len(arrays) != len(devices):
+            raise ValueError(
+                f"program {self.module.name!r} runs on {len(devices)} devices, and got the arrays "
+                f"of {len(arrays)} participants"
+            )
+        given = [self._buffers_of(own, device) for own, device in zip(arrays, devices)]
+        results = self.execute_together(given, (), devices)
+        return [self._arrays_of(own, device) for own, device in zip(results, devices)]
+
+    def _buffers_of(self, arrays: Sequence[np.ndarray], device: Device) -> list[Buffer]:
         taken = [s for s in self.parameter_shapes if s.is_array]
         if len(arrays) != len(taken):
             name = self.module.name
             raise ValueError(f"program {name!r} takes {len(taken)} arrays, got {len(arrays)}")
-        context = context or ExecutionContext(self.device)
         given = iter(arrays)
-        arguments: list[Buffer] = []
+        buffers: list[Buffer] = []
         for number, shape in enumerate(self.parameter_shapes):
             array = self._checked(number, shape, next(given)) if shape.is_array else _NO_BYTES
-            arguments.append(kind_of(shape, context.device).wrap_host(array))
-        results = self.execute(arguments, (), context)
+            buffers.append(kind_of(shape, device).wrap_host(array))
+        return buffers
+
+    def _arrays_of(self, buffers: Sequence[Buffer], device: Device) -> list[np.ndarray]:
         return [
-            kind_of(shape, context.device).to_host(buffer)
-            for buffer, shape in zip(results, self.output_shapes)
+            kind_of(shape, device).to_host(buffer)
+            for buffer, shape in zip(buffers, self.output_shapes)
             if shape.is_array
         ]
 

@@ -11,8 +11,8 @@ without the target, never a default. One step at a time:
   for step in executable.loaded.stepper(arrays).steps():
       ...
 
-Participants of one run need each other at collectives: make a stepper for each of them, with its
-context, and step them by `program.lockstep.run_together`.
+Participants of one run need each other at collectives: `run_arrays_together` runs them, and
+`program.lockstep.run_together` does so with steppers, one for each of them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.kernels.counters import KernelCounters
 from xla_backend.kernels.printer import kernel_to_text
+from xla_backend.program.lockstep import run_together
 from xla_backend.program.plan import Plan, Planner
 from xla_backend.program.printer import program_to_text
 from xla_backend.program.stepper import Stepper
@@ -44,6 +45,7 @@ class EmulatorExecutable(ArrayExecutable):
         self.output_shapes = list(program.outputs)
         self.aliases = program.aliases
         self.temp_size = program.arena_size
+        self.topology = program.topology
         self._states: dict[Device, list[np.ndarray]] = {}
 
     def stepper(
@@ -82,6 +84,11 @@ class EmulatorExecutable(ArrayExecutable):
 
     def compute(self, arrays: Sequence[np.ndarray], context: ExecutionContext) -> list[np.ndarray]:
         return self.stepper(arrays, context).run()
+
+    def compute_together(
+        self, arrays: Sequence[Sequence[np.ndarray]], contexts: Sequence[ExecutionContext]
+    ) -> list[list[np.ndarray]]:
+        return run_together([self.stepper(a, context) for a, context in zip(arrays, contexts)])
 
     def texts(self) -> dict[str, str]:
         program = self.plan.program

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.evaluator import evaluate, evaluate_partitioned
 from xla_backend.hlo.evaluator.participants import Lockstep, Participant
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
@@ -34,17 +34,22 @@ class InterpreterExecutable(ArrayExecutable):
         self.parameter_shapes = [leaf for shape in parameters for leaf in shape.flatten()]
         self.output_shapes = root.flatten()
         self.aliases = donations(module)
+        self.topology = Topology(module.replica_count, module.num_partitions)
 
     def compute(self, arrays: Sequence[np.ndarray], context: ExecutionContext) -> list[np.ndarray]:
-        topology = Topology(self.module.replica_count, self.module.num_partitions)
-        number = topology.number(context.replica, context.partition)
+        number = self.topology.number(context.replica, context.partition)
         return evaluate(
             self.module,
             arrays,
             custom_calls=custom_calls_in(context),
             host=context.device.host,
-            participant=Participant(number, topology, Lockstep(1)),
+            participant=Participant(number, self.topology, Lockstep(1)),
         )
+
+    def compute_together(
+        self, arrays: Sequence[Sequence[np.ndarray]], contexts: Sequence[ExecutionContext]
+    ) -> list[list[np.ndarray]]:
+        return evaluate_partitioned(self.module, arrays)
 
     def texts(self) -> dict[str, str]:
         return {"hlo": module_to_text(self.module)}

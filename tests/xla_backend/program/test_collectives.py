@@ -8,7 +8,7 @@ from native_checks import arguments_of, assert_close
 
 import xla_backend
 from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.errors import RuntimeFailure, UnimplementedError
+from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.evaluator import evaluate_partitioned
 from xla_backend.hlo.exchanges import Exchange
 from xla_backend.hlo.module import HloModule
@@ -58,7 +58,8 @@ def steppers_of(program: Program, arguments) -> list[Stepper]:  # type: ignore[n
 
 
 def check(module: HloModule, arguments=None) -> Program:  # type: ignore[no-untyped-def]
-    """The program, and what is written and read of it, give what the evaluator gives."""
+    """The program, what is written and read of it, and its native code give what the evaluator
+    gives."""
     count = module.replica_count * module.num_partitions
     given = arguments or [arguments_of(module, seed) for seed in range(count)]
     want = evaluate_partitioned(module, given)
@@ -68,8 +69,9 @@ def check(module: HloModule, arguments=None) -> Program:  # type: ignore[no-unty
     assert program_to_bytes(again) == data and again.steps == program.steps
     assert program_to_text(again, ROUTINES) == program_to_text(program, ROUTINES)
     verify_program(again, ROUTINES)
-    for each in (program, again):
-        got = run_together(steppers_of(each, given))
+    native = xla_backend.compile(module).loaded
+    runs = [run_together(steppers_of(each, given)) for each in (program, again)]
+    for got in (*runs, native.run_arrays_together(given), native.run_arrays_together(given)):
         for mine, theirs in zip(got, want, strict=True):
             for g, w, shape in zip(mine, theirs, program.outputs, strict=True):
                 assert_close(g, w, shape.element_type)
@@ -376,11 +378,10 @@ def test_participants_of_the_emulator():
         executable.run_arrays([X])
 
 
-def test_native_code_refuses_them():
-    for options in (CompileOptions(), CompileOptions(verify=True)):
-        wanted = r"%r \(all-reduce\): the CPU backend runs collectives for one participant"
-        with pytest.raises(UnimplementedError, match=wanted):
-            xla_backend.compile(module_of(REDUCED, 2, 1), options=options)
+def test_a_program_of_several_is_not_run_by_one():
+    program = xla_backend.compile(module_of(REDUCED, 2, 1))
+    with pytest.raises(ValueError, match="'m' has 2 participants; run them together"):
+        program.execute(arguments_of(module_of(REDUCED, 2, 1), 0))
 
 
 # -- text ------------------------------------------------------------------------------------------

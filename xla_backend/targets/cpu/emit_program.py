@@ -7,7 +7,8 @@ functions.
 
 A program that looks at its context finds the address of it behind those of its arguments. There lie
 the participant's replica and partition (the program's CONTEXT slices), then a pointer that calls of
-the host are handed, and one to what the program keeps on this device (its STATE slices).
+the host are handed, one to what the program keeps on this device (its STATE slices), and one to the
+session of the run, by which its participants meet.
 
 A program that measures itself adds up the time of each kernel in a table at the end of its arena:
 runs at the same time have arenas of their own, and so tables.
@@ -26,6 +27,8 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.program.ir import (
     ALIGNMENT,
     CONTEXT_SIZE,
+    PARTITION,
+    REPLICA,
     Call,
     Collective,
     Copy,
@@ -48,7 +51,9 @@ from xla_backend.program.ir import (
     launched_buffers,
 )
 from xla_backend.program.routines import Kind
+from xla_backend.targets.cpu.collectives import Collectives, Here
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
+from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.clock import read_clock
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
@@ -82,6 +87,7 @@ class EmittedProgram:
       host_calls: the steps that the symbols `host_call_symbol(0)`, ... stand for.
       cycles: estimate of one execution; infinite where loops and routines hide it.
       timed: kernels in the table of times, in order.
+      meetings: of its participants.
     """
 
     kernels: KernelFunctions
@@ -89,6 +95,7 @@ class EmittedProgram:
     host_calls: list[Host] = field(default_factory=list)
     cycles: float = 0.0
     timed: tuple[str, ...] = ()
+    meetings: Meetings = NO_MEETINGS
 
 
 def emit_program(
@@ -117,6 +124,7 @@ def emit_program(
         emitter.host_calls,
         _cycles(program),
         tuple(emitter.timed),
+        emitter.collectives.meetings,
     )
 
 
@@ -137,7 +145,7 @@ def _cycles(program: Program) -> float:
 def _may_take_any_time(step: Step) -> bool:
     if isinstance(step, Library):
         return not ROUTINES[step.routine].steady
-    return isinstance(step, While | Host)
+    return isinstance(step, While | Host | Collective)
 
 
 class _Emitter:
@@ -148,6 +156,7 @@ class _Emitter:
     ) -> None:
         self.program = program
         self.kernels = kernels
+        self.collectives = Collectives(program, kernels)
         self.writer = writer = kernels.module
         self.serial = serial
         self.measured = measured
@@ -495,14 +504,19 @@ class _Emitter:
         self.run(self.program.procedures[step.procedure])
 
     def collective(self, step: Collective) -> None:
-        """Among one participant these are gone by now."""
-        run = self.program.topology
-        raise UnimplementedError(
-            f"%{step.name} ({step.exchange.opcode}): the CPU backend runs collectives for one "
-            f"participant, and this module has {run.replica_count} replica(s) of "
-            f"{run.num_partitions} partition(s); compile it with replica_count=1 and "
-            "num_partitions=1"
+        w, context = self.w, self._context()
+        replica, partition = (
+            w.as_index("i32", w.load("i32", w.gep("i8", context, place.offset)))
+            for place in (REPLICA, PARTITION)
         )
+        participant = w.iadd(w.imul(replica, self.program.topology.num_partitions), partition)
+        pointers = w.gep("i8", context, CONTEXT_SIZE)
+        session = w.load("ptr", w.gep("ptr", pointers, 2))
+        operands, results = ([self.pointer(s) for s in p] for p in (step.operands, step.results))
+        here = Here(w, session, participant, operands, results, self.check_status)
+        self._can_be_stopped = True  # who waits looks at signals
+        self.collectives.emit(here, step)
+        self.spend(step.cycles)
 
     # -- routines that are written into the program ------------------------------------------------
 

@@ -27,9 +27,11 @@ from xla_backend.runtime.host_threads import at_most
 from xla_backend.runtime.memory import POOL, Block
 from xla_backend.targets.cpu.emit_program import TIMES_BYTES
 from xla_backend.targets.cpu.kernel_listing import KernelListing
+from xla_backend.targets.cpu.meeting_places import EndedEarly, Session
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.meetings import ANOTHER_FAILED, NEVER_COME
 from xla_backend.targets.cpu.schedule import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.work_queue import QueuedCode
 
@@ -95,6 +97,7 @@ class CpuExecutable(NativeExecutable):
         self.held_bytes = facts.held_bytes
         self.temp_size = facts.temp_size
         self.profile = profile
+        self.topology = facts.topology
         self._facts = facts
         self._make_stages = stages
         # What the program keeps, for each device that it has run on.
@@ -188,7 +191,11 @@ class CpuExecutable(NativeExecutable):
         state = self._states.get(context.device)
         if state is None:
             state = self._states.setdefault(context.device, self._initial_state())
-        return NativeContext(context.replica, context.partition, context, state)
+        session = None if context.session is None else context.session.address
+        return NativeContext(context.replica, context.partition, context, state, session)
+
+    def session(self) -> Session:
+        return Session(self._facts.meetings)
 
     def _initial_state(self) -> Block:
         *offsets, size = self._facts.state_offsets
@@ -235,6 +242,8 @@ class CpuExecutable(NativeExecutable):
         pending = take_pending_exception()
         if pending is not None:
             raise pending
+        if code in (NEVER_COME, ANOTHER_FAILED):
+            raise EndedEarly(code)
         raise RuntimeFailure(_error_message(code))
 
 

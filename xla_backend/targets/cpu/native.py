@@ -16,7 +16,9 @@ from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, Loa
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL, Block
+from xla_backend.runtime.participant_threads import run_together
 from xla_backend.runtime.pending import Job, Origin
+from xla_backend.targets.cpu.meeting_places import Session
 from xla_backend.targets.cpu.work_queue import QueuedCode, Uses, queue_of
 
 # Takes packed addresses of the arguments and of the outputs.
@@ -25,13 +27,15 @@ NativeCall = Callable[[bytes, bytes], object]
 
 class NativeContext(ctypes.Structure):
     """An execution context as native code sees it: the participant, the context itself for calls
-    of the host, and the memory of what the program keeps on this device."""
+    of the host, the memory of what the program keeps on this device, and that by which the
+    participants of the run meet."""
 
     _fields_ = (
         ("replica", ctypes.c_uint32),
         ("partition", ctypes.c_uint32),
         ("context", ctypes.py_object),
         ("state", ctypes.c_void_p),
+        ("session", ctypes.c_void_p),
     )
 
 
@@ -83,6 +87,11 @@ class NativeExecutable(LoadedExecutable):
     def execute(
         self, arguments: list[Any], donated: Container[int], context: ExecutionContext
     ) -> list[Any]:
+        if self.topology.size > 1 and context.session is None:
+            raise ValueError(
+                f"program {self.module.name!r} has {self.topology.size} participants; run them "
+                "together (execute_together)"
+            )
         recorded = None if self.recorder is None else self._started(self.recorder, arguments)
         if self._donors:
             blocks = arguments.copy()
@@ -106,6 +115,36 @@ class NativeExecutable(LoadedExecutable):
         if self.recorder is not None and recorded is not None:
             self._finished(self.recorder, recorded, outputs)
         return outputs
+
+    def session(self) -> Session:
+        """What the participants of one run meet by."""
+        raise NotImplementedError
+
+    def execute_together(
+        self, arguments: Sequence[list[Any]], donated: Container[int], devices: Sequence[Device]
+    ) -> list[list[Any]]:
+        session, contexts = self.session(), self.contexts(devices)
+
+        def task(number: int) -> Callable[[], list[Any]]:
+            context = contexts[number]
+            context.session = session
+
+            def run() -> list[Any]:
+                failed = True
+                try:
+                    outputs = self.execute(arguments[number], donated, context)
+                    failed = False
+                finally:
+                    session.leave(failed)
+                return outputs
+
+            return run
+
+        outcomes = run_together([task(n) for n in range(len(devices))], session.stop)
+        errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+        if errors:
+            raise session.cause(errors)
+        return [outcome.results[0] for outcome in outcomes]
 
     def start(
         self,

@@ -11,6 +11,7 @@ from xla_backend.passes.dot_operand_types import DotOperandWidening
 from xla_backend.passes.dot_result_types import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
+from xla_backend.passes.reduce_scatter_leading_dimension import ReduceScatterLeadingDimension
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.standard import (
@@ -34,6 +35,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
     """
     passes: list[HloPass] = [
         *preparation(has_custom_call),
+        ReduceScatterLeadingDimension(),
         expansion(options, SORT_TYPES),
         simplification(options),
         *before_fusion(),

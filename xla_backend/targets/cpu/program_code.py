@@ -10,6 +10,7 @@ import numpy as np
 
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.topology import Topology
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.measured_costs import Costs
@@ -17,6 +18,7 @@ from xla_backend.program.ir import Host, Program, aligned, offsets_of
 from xla_backend.runtime.custom_calls import HostCall
 from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.emit_program import TIMES_BYTES, EmittedProgram, host_call_symbol
+from xla_backend.targets.cpu.meeting_places import Meetings
 from xla_backend.targets.cpu.routines.library import kernel_library
 
 # A constant and the symbol that the code knows it by.
@@ -32,7 +34,7 @@ class CodeFacts(Value):
       constants: those that are bound by address.  host_calls, routines: what it calls.
       cycles: estimate of one execution.  held_bytes: estimate of what an executable takes.
       timed: kernels whose times a run puts at the end of the arena.  measured: costs that the code
-        was made with.
+        was made with.  topology, meetings: its participants, and where they meet.
     """
 
     parameters: tuple[Shape, ...]
@@ -48,6 +50,8 @@ class CodeFacts(Value):
     held_bytes: int
     timed: tuple[str, ...]
     measured: Costs
+    topology: Topology
+    meetings: Meetings
 
     @property
     def state_offsets(self) -> tuple[int, ...]:
@@ -89,6 +93,8 @@ def program_code(
         (1 << 16) + 6 * text_size + 2 * sum(map(len, objects)) + constants,
         emitted.timed,
         measured,
+        program.topology,
+        emitted.meetings,
     )
     return ProgramCode(facts, objects)
 

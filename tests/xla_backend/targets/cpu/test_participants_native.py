@@ -130,14 +130,6 @@ def test_transfers_that_leave_this_device_out():
     )))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["all-reduce", "all-gather", "permute-to-itself"])
-def test_several_participants_are_refused(name):
-    module = program(name)
-    module.replica_count = 2
-    with pytest.raises(UnimplementedError, match=r"2 replica\(s\) of 1 partition\(s\); compile"):
-        compile_module(module, CompileOptions(disabled_passes=frozenset({"fusion"})))
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

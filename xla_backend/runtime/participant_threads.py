@@ -1,0 +1,108 @@
+"""Threads for the participants of runs: tasks that wait for each other, and so need a thread each.
+
+The caller's thread runs the first task, and sees the signals that come meanwhile. The others get
+threads that are kept for later runs; each runs its task in a copy of the caller's context.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+# Threads without a task that are kept.
+_MOST_IDLE = 256
+
+
+class Outcome(Generic[Result]):
+    """What became of a task.
+
+    Attributes:
+      results: its result, alone; empty if there is an error.
+    """
+
+    __slots__ = ("error", "results")
+
+    def __init__(self, task: Callable[[], Result]) -> None:
+        self.results: list[Result] = []
+        self.error: BaseException | None = None
+        try:
+            self.results.append(task())
+        except BaseException as error:
+            self.error = error
+
+
+class _Thread(threading.Thread):
+    def __init__(self) -> None:
+        super().__init__(name="pyjax participant", daemon=True)
+        self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def run(self) -> None:
+        stays = True
+        while stays:
+            task = self.tasks.get()
+            task()
+            del task  # it refers to what the program used
+            stays = len(_idle) < _MOST_IDLE
+            if stays:
+                _idle.append(self)
+
+
+_idle: list[_Thread] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _thread() -> _Thread:
+    try:
+        return _idle.pop()
+    except IndexError:
+        thread = _Thread()
+        thread.start()
+        return thread
+
+
+def run_together(
+    tasks: Sequence[Callable[[], Result]], stop: Callable[[], None]
+) -> list[Outcome[Result]]:
+    """Run tasks at the same time, and wait for all of them, whatever happens.
+
+    Args:
+      stop: called when the caller is interrupted, or there is no thread for a task; the tasks are
+        to end then.
+    Raises:
+      RuntimeError: the system has no thread for a task. What a signal's handler raises while the
+        caller waits. All tasks have ended then.
+    """
+    ended: SimpleQueue[tuple[int, Outcome[Result]]] = SimpleQueue()
+
+    def started(number: int, task: Callable[[], Result]) -> None:
+        context = contextvars.copy_context()
+        _thread().tasks.put(lambda: ended.put((number, Outcome(lambda: context.run(task)))))
+
+    outcomes: dict[int, Outcome[Result]] = {}
+    interrupt: BaseException | None = None
+    running = 1
+    try:
+        for number, task in enumerate(tasks[1:], 1):
+            started(number, task)
+            running += 1
+        outcomes[0] = Outcome(tasks[0])
+    except BaseException as error:
+        interrupt = error
+        stop()
+        running -= 0 not in outcomes
+    while len(outcomes) < running:
+        try:
+            number, outcome = ended.get()
+            outcomes[number] = outcome
+        except BaseException as error:
+            interrupt = error
+            stop()
+    if interrupt is not None:
+        raise interrupt
+    return [outcomes[number] for number in range(len(tasks))]

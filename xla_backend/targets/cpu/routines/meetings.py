@@ -1,0 +1,312 @@
+"""Where participants of one run meet: barriers of a group, on memory that all of them see.
+
+A *session* is the memory of one run, zero but for its header. It has a *place* for each group of
+each collective, where its members come together, and each shows the others the address of a table:
+of its operands and results. These they may use until they have met again.
+
+Nobody waits for ever. A participant that stands still, because it waits or has ended, is counted;
+when all of them do, those who wait are told that their partners never come. One that fails ends the
+run for all others, who notice where they meet: who gives up takes back that it came, so that either
+all members have met or none. Once they have, they do nothing that could fail until they meet again,
+and there nobody gives up: the others may be reading its memory.
+
+API
+  pyjax_meet(ptr session, ptr place, i64 rank, i64 size, ptr table, i64 participant, i64 number)
+        i32: 0 when all `size` members of the group are there; else the run has ended, as this says.
+        `number`, from 1: of the meeting, for messages.
+  pyjax_meet_again(ptr session, ptr place, i64 size)
+        the members that have met are all here again
+  pyjax_leave(ptr session, i64 status)
+        a participant has ended; a status that is not 0 ends the run
+  places_start, place_bytes       how a session is laid out
+"""
+
+from __future__ import annotations
+
+from xla_backend.llvm.types import const
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.native_threads import EVERYBODY, Sleep, emit_pause, sleep_of
+from xla_backend.targets.cpu.routines.registry import register_group
+
+# Why a run has ended before its end: partners never come, another participant failed.
+NEVER_COME, ANOTHER_FAILED = 3, 4
+
+# The header: why it has ended, how many participants stand still, how many there are, and how often
+# to look before sleeping; i32. Behind it the number of the meeting that each participant waits in.
+ENDED, _STILL, PARTICIPANTS, SPINS = 0, 4, 8, 12
+HEADER_BYTES = 64
+# A place: how often all had come and, in the lower bits, how many came since; how many sleep; then
+# the addresses of tables.
+_WORD, _SLEEPERS, TABLES = 0, 4, 64
+_CAME = (1 << 12) - 1
+_LINE = 64
+# Nanoseconds of a sleep after which a waiter looks whether the run goes on.
+_NAP = 20_000_000
+
+
+def places_start(participants: int) -> int:
+    """Where the places of a session begin."""
+    return HEADER_BYTES + _lines(4 * participants)
+
+
+def place_bytes(members: int) -> int:
+    """Of the place of a group."""
+    return TABLES + _lines(8 * members)
+
+
+def _lines(size: int) -> int:
+    return -(-size // _LINE) * _LINE
+
+
+def register() -> None:
+    """Declares the functions that participants meet by."""
+    register_group("meetings", ("pyjax_meet", "pyjax_meet_again", "pyjax_leave"), _emit)
+
+
+def _emit(module: ModuleWriter) -> None:
+    linux = "linux" in module.target.triple
+    sleep = sleep_of(module, module.target, linux)
+    module.add(f"@pyjax.meeting_nap = internal constant [2 x i64] [i64 0, i64 {_NAP}]")
+    _stand_still(module)
+    _leave(module)
+    _arrive(module)
+    _spin(module)
+    _nap(module, sleep)
+    _wake(module, sleep)
+    _give_up(module)
+    _wait(module)
+    _meet(module)
+    _meet_again(module)
+
+
+def _word(w: FunctionWriter, base: str, place: int) -> str:
+    return w.gep("i8", base, place)
+
+
+def _load(w: FunctionWriter, base: str, place: int) -> str:
+    return w.value(f"load atomic i32, ptr {_word(w, base, place)} seq_cst, align 4")
+
+
+def _store(w: FunctionWriter, base: str, place: int, value: str) -> None:
+    w.line(f"store atomic i32 {value}, ptr {_word(w, base, place)} seq_cst, align 4")
+
+
+def _add(w: FunctionWriter, base: str, place: int, count: str) -> str:
+    """The sum."""
+    before = w.value(f"atomicrmw add ptr {_word(w, base, place)}, i32 {count} seq_cst")
+    return w.op("add", "i32", before, count)
+
+
+def _end(w: FunctionWriter, why: str) -> None:
+    """The run ends, if it has not yet."""
+    w.value(f"cmpxchg ptr {_word(w, '%session', ENDED)}, i32 0, i32 {why} seq_cst seq_cst")
+
+
+def _stand_still(module: ModuleWriter) -> None:
+    """void stand_still(ptr session): one participant more that does not go on by itself. It is the
+    last one that sees that all of them are."""
+    w = module.function("pyjax.stand_still", [("ptr", "session")], internal=True)
+    still = _add(w, "%session", _STILL, "1")
+    with w.if_(w.cmp("eq", "i32", still, _load(w, "%session", PARTICIPANTS))):
+        _end(w, str(NEVER_COME))
+    w.ret()
+
+
+def _leave(module: ModuleWriter) -> None:
+    w = module.function("pyjax_leave", [("ptr", "session"), ("i64", "status")])
+    with w.if_(w.cmp("ne", "i64", "%status", "0")):
+        _end(w, str(ANOTHER_FAILED))
+    w.call("pyjax.stand_still", "void", [("ptr", "%session")])
+    w.ret()
+
+
+def _arrive(module: ModuleWriter) -> None:
+    """i32 arrive(ptr place, i32 members, ptr still): come to a place. What its word is then, if
+    others are missing, and 0 for the last one, which lets them go: `still`, if there is one, has so
+    many fewer by then."""
+    parameters = [("ptr", "place"), ("i32", "members"), ("ptr", "still")]
+    w = module.function("pyjax.arrive", parameters, "i32", internal=True)
+    counted = w.cmp("ne", "ptr", "%still", "null")
+    others = w.op("sub", "i32", "%members", "1")
+
+    def count(opcode: str) -> None:
+        with w.if_(counted):
+            w.value(f"atomicrmw {opcode} ptr %still, i32 {others} seq_cst")
+
+    again, last, middle, let_go, kept, out = (
+        w.new_label(hint) for hint in ("again", "last", "middle", "go", "kept", "out")
+    )
+    w.br(again)
+    w.label(again)
+    word = _load(w, "%place", _WORD)
+    came = w.op("and", "i32", word, str(_CAME))
+    w.cond_br(w.cmp("eq", "i32", came, others), last, middle)
+    w.label(middle)
+    more = w.op("add", "i32", word, "1")
+    w.cond_br(_exchange(w, word, more), out, again)
+    w.label(last)
+    count("sub")  # before they go: they may stand still again at once
+    following = w.op("add", "i32", w.op("or", "i32", word, str(_CAME)), "1")
+    w.cond_br(_exchange(w, word, following), let_go, kept)
+    w.label(kept)
+    count("add")
+    w.br(again)
+    w.label(let_go)
+    w.ret("i32", "0")
+    w.label(out)
+    w.ret("i32", more)
+
+
+def _exchange(w: FunctionWriter, old: str, new: str) -> str:
+    """Whether the word of the place was still the old one, and is the new one now."""
+    word = _word(w, "%place", _WORD)
+    exchange = w.value(f"cmpxchg ptr {word}, i32 {old}, i32 {new} seq_cst seq_cst")
+    return w.value(f"extractvalue {{ i32, i1 }} {exchange}, 1")
+
+
+def _is_over(w: FunctionWriter, came: str) -> str:
+    """Whether all have come since the word was this."""
+    word = _load(w, "%place", _WORD)
+    return w.cmp("ugt", "i32", w.op("xor", "i32", word, came), str(_CAME))
+
+
+def _spin(module: ModuleWriter) -> None:
+    """void spin(ptr session, ptr place, i32 came): for a while, or until all have come."""
+    parameters = [("ptr", "session"), ("ptr", "place"), ("i32", "came")]
+    w = module.function("pyjax.spin", parameters, internal=True)
+
+    def waits(state: list[str]) -> str:
+        early = w.cmp("ult", "i32", state[0], _load(w, "%session", SPINS))
+        return w.op("and", "i1", early, w.not_("i1", _is_over(w, "%came")))
+
+    def pause(state: list[str]) -> list[str]:
+        emit_pause(w)
+        return [w.op("add", "i32", state[0], "1")]
+
+    w.while_([("i32", "0")], waits, pause)
+    w.ret()
+
+
+def _nap(module: ModuleWriter, sleep: Sleep) -> None:
+    """void nap(ptr place, i32 came): sleep a little, until all have come at most."""
+    w = module.function("pyjax.nap", [("ptr", "place"), ("i32", "came")], internal=True)
+    _add(w, "%place", _SLEEPERS, "1")
+    word = _load(w, "%place", _WORD)
+    same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(_CAME))
+    with w.if_(same):
+        sleep.wait(w, _word(w, "%place", _WORD), word, "@pyjax.meeting_nap")
+    _add(w, "%place", _SLEEPERS, const("i32", -1))
+    w.ret()
+
+
+def _wake(module: ModuleWriter, sleep: Sleep) -> None:
+    """void wake(ptr place): those that sleep there."""
+    w = module.function("pyjax.wake_members", [("ptr", "place")], internal=True)
+    with w.if_(w.cmp("ne", "i32", _load(w, "%place", _SLEEPERS), "0")):
+        sleep.wake(w, _word(w, "%place", _WORD), EVERYBODY)
+    w.ret()
+
+
+def _give_up(module: ModuleWriter) -> None:
+    """i1 give_up(ptr place, i32 came): take back that one came; false: all had come before."""
+    parameters = [("ptr", "place"), ("i32", "came")]
+    w = module.function("pyjax.give_up", parameters, "i1", internal=True)
+    again, fewer, done, late = (w.new_label(hint) for hint in ("again", "fewer", "done", "late"))
+    w.br(again)
+    w.label(again)
+    word = _load(w, "%place", _WORD)
+    same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(_CAME))
+    w.cond_br(same, fewer, late)
+    w.label(fewer)
+    w.cond_br(_exchange(w, word, w.op("sub", "i32", word, "1")), done, again)
+    w.label(done)
+    w.ret("i1", "true")
+    w.label(late)
+    w.ret("i1", "false")
+
+
+def _wait(module: ModuleWriter) -> None:
+    """i32 wait(ptr session, ptr place, i32 came): 0 when the last member has come, else why this
+    one has given up."""
+    parameters = [("ptr", "session"), ("ptr", "place"), ("i32", "came")]
+    w = module.function("pyjax.wait_for_members", parameters, "i32", internal=True)
+    place = [("ptr", "%place"), ("i32", "%came")]
+    w.call("pyjax.spin", "void", [("ptr", "%session"), *place])
+
+    def waits(state: list[str]) -> str:
+        goes_on = w.cmp("eq", "i32", state[0], "0")
+        return w.op("and", "i1", goes_on, w.not_("i1", _is_over(w, "%came")))
+
+    def nap(_: list[str]) -> list[str]:
+        w.call("pyjax.nap", "void", place)
+        # A signal's handler that raises ends this participant, and so the run.
+        signal = w.call("pyjax_poll", "i32")
+        ended = _load(w, "%session", ENDED)
+        return [w.select(w.cmp("ne", "i32", signal, "0"), "i32", signal, ended)]
+
+    (status,) = w.while_([("i32", _load(w, "%session", ENDED))], waits, nap)
+    with w.if_(w.cmp("ne", "i32", status, "0")):
+        late = w.not_("i1", w.call("pyjax.give_up", "i1", place))
+        with w.if_(late):
+            w.ret("i32", "0")
+            w.label(w.new_label("behind"))
+    w.ret("i32", status)
+
+
+def _meet(module: ModuleWriter) -> None:
+    names = ("session", "place", "rank", "size", "table", "participant", "number")
+    types = ("ptr", "ptr", "i64", "i64", "ptr", "i64", "i64")
+    w = module.function("pyjax_meet", list(zip(types, names)), "i32")
+    ended = _load(w, "%session", ENDED)
+
+    def come() -> list[str]:
+        tables = w.gep("i8", "%place", TABLES)
+        w.store("ptr", "%table", w.gep("ptr", tables, "%rank"))
+        members = ("i32", w.cast("trunc", "i64", "%size", "i32"))
+        still = ("ptr", _word(w, "%session", _STILL))
+        came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, still])
+        return w.if_else(w.cmp("eq", "i32", came, "0"), ["i32"], let_go, lambda: wait(came))
+
+    def let_go() -> list[str]:
+        w.call("pyjax.wake_members", "void", [("ptr", "%place")])
+        return ["0"]
+
+    def wait(came: str) -> list[str]:
+        waits_in = w.gep("i8", "%session", HEADER_BYTES)
+        mine = w.gep("i32", waits_in, "%participant")
+        _store(w, mine, 0, w.cast("trunc", "i64", "%number", "i32"))
+        w.call("pyjax.stand_still", "void", [("ptr", "%session")])
+        arguments = [("ptr", "%session"), ("ptr", "%place"), ("i32", came)]
+        status = w.call("pyjax.wait_for_members", "i32", arguments)
+        # Who has given up stays where it was seen last.
+        with w.if_(w.cmp("eq", "i32", status, "0")):
+            _store(w, mine, 0, "0")
+        return [status]
+
+    (status,) = w.if_else(w.cmp("ne", "i32", ended, "0"), ["i32"], lambda: [ended], come)
+    w.ret("i32", status)
+
+
+def _meet_again(module: ModuleWriter) -> None:
+    parameters = [("ptr", "session"), ("ptr", "place"), ("i64", "size")]
+    w = module.function("pyjax_meet_again", parameters)
+    members = ("i32", w.cast("trunc", "i64", "%size", "i32"))
+    came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
+    place = [("ptr", "%place"), ("i32", came)]
+
+    def let_go() -> list[str]:
+        w.call("pyjax.wake_members", "void", [("ptr", "%place")])
+        return []
+
+    def wait() -> list[str]:
+        w.call("pyjax.spin", "void", [("ptr", "%session"), *place])
+
+        def nap(_: list[str]) -> list[str]:
+            w.call("pyjax.nap", "void", place)
+            return []
+
+        w.while_([], lambda _: w.not_("i1", _is_over(w, came)), nap)
+        return []
+
+    w.if_else(w.cmp("eq", "i32", came, "0"), [], let_go, wait)
+    w.ret()
