@@ -183,7 +183,8 @@ def test_every_library_routine_has_a_contract():
     names = {name.partition(".")[0] for name in kernel_library()}
     exported = {name for name in names if name.startswith("pyjax_")}
     helpers = {
-        "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped", "pyjax_main_thread",
+        "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped", "pyjax_leave",
+        "pyjax_main_thread", "pyjax_meet", "pyjax_meet_again",
         "pyjax_num_threads", "pyjax_parallel_for",
         "pyjax_parallel_for_polled", "pyjax_pool_after_fork", "pyjax_poll", "pyjax_poll_begin",
         "pyjax_poll_end", "pyjax_set_num_threads", "pyjax_stopping",
