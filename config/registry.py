@@ -567,6 +567,15 @@ def trace_context() -> ContextKey:
     return key
 
 
+def forget_keys(block: Override) -> None:
+    """After the value of a block has changed: what keys say inside of it, in this context."""
+    for inside in _blocks():
+        inside._key = None
+        if inside is block:
+            return
+    block._key = None
+
+
 def set_compile_environment(value: Hashable) -> None:
     """Note what compiled programs depend on besides options; it becomes part of every cache key."""
     global _environment

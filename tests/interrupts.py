@@ -114,7 +114,7 @@ def thread_state() -> dict[str, object]:
         "traces": list(trace_state.state.traces),
         "names": source_info.current_names(),
         "axes": axis_env.key(),
-        "meshes": list(meshes._context.stack),
+        "mesh": (meshes.context_mesh(), meshes.devices_in_context(), meshes.entered_mesh()),
         "x64": options.enable_x64.value,
         "key": registry.trace_context(),
     }

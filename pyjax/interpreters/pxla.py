@@ -79,11 +79,11 @@ class _Resources:
 
     @property
     def physical_mesh(self) -> Any:
-        return _sharding().get_mesh()
+        return _sharding().mesh.entered_mesh()
 
     @property
     def shape(self) -> Any:
-        return _sharding().get_mesh().shape
+        return _sharding().mesh.entered_mesh().shape
 
 
 class _ThreadResources:

@@ -84,7 +84,7 @@ sharding_constraint_p: Primitive = define(
 
 
 def _constrain(x: Any, target: Any) -> Any:
-    sharding = context_sharding(target)
+    sharding = context_sharding("with_sharding_constraint", target, RuntimeError, entered=True)
     if sharding is None:
         return x
     if not isinstance(sharding, Sharding):

@@ -77,7 +77,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     def move(x: Any, target: Any) -> Any:
         if isinstance(x, Tracer):
             return with_sharding_constraint(x, target)
-        return device_put(x, context_sharding(target))
+        return device_put(x, context_sharding("reshard", target))
 
     return tree_map(move, xs, targets)
 
@@ -192,7 +192,7 @@ def make_array_from_process_local_data(
                 f"make_array_from_process_local_data: data of shape {data.shape} for global shape "
                 f"{tuple(shape)}, but this is the only process.",
             )
-        return device_put(data, context_sharding(sharding))
+        return device_put(data, context_sharding("make_array_from_process_local_data", sharding))
 
     if len(tree_leaves(local_data)) == 1 or global_shape is None:
         return tree_map(lambda x: make(x, global_shape), local_data)

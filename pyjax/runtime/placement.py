@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import abstractify
-from pyjax.core.errors import fail, new_error
+from pyjax.core.errors import fail
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.memory_space import MemorySpace
 from pyjax.core.trace import Tracer
@@ -19,7 +19,6 @@ from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.layouts import Format, Layout
-from pyjax.sharding.mesh import get_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device
 from xla_backend.runtime.client import Device
@@ -81,18 +80,8 @@ def _put(value: Any, target: Any) -> Any:
 
 
 def _over_mesh(target: Any) -> Any:
-    """A PartitionSpec as a sharding over the mesh in context; a sharding whose memory there is."""
-    if isinstance(target, PartitionSpec) and get_mesh().empty:
-        raise new_error(
-            ValueError,
-            "Please set a mesh via `set_mesh` if a PartitionSpec is passed to device_put, or pass "
-            f"NamedSharding(mesh, {target}).",
-        )
-    sharding = context_sharding(target)
-    if isinstance(sharding, Sharding) and sharding.memory_kind is not None:
-        for device in sharding.device_set:
-            device.memory(sharding.memory_kind)
-    return sharding
+    """A PartitionSpec as a sharding over the mesh in context; anything else as it is."""
+    return context_sharding("device_put", target)
 
 
 def _check_memory(space: MemorySpace) -> None:

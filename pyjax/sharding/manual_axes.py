@@ -69,6 +69,11 @@ class ManualAxisType:
         """Whether the value is the same along all axes."""
         return not self.varying
 
+    @property
+    def vur(self) -> frozenset[Any]:
+        """All axes that are named."""
+        return self.varying | self.unreduced | self.reduced
+
     def update(self, **changes: Any) -> ManualAxisType:
         """A copy with some fields replaced."""
         fields = {name: getattr(self, name) for name in self.__slots__}

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import ContextDecorator
-from typing import Any
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from pyjax._config import options
 from pyjax._config.blocks import Leaving, take_out
+from pyjax._config.registry import Override, forget_keys, unlisted_option
 from pyjax.core.errors import fail, new_error
+from pyjax.core.trace_queries import trace_state_clean
+from pyjax.sharding.manual_axes import AbstractDevice
+from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.client import Device
 
 
-class _Context(threading.local):
-    # `_in_context` of what the open blocks set, the innermost first. Such methods are equal if they
-    # are of one object, whatever its own `==` says.
+class _Entered(threading.local):
+    # `_entered_here` of the meshes of the open `with mesh:`, the innermost first. Such methods are
+    # equal if they are of one object, whatever its own `==` says.
     stack: list[Any]
 
     def __init__(self) -> None:
         self.stack = []
 
 
-_context = _Context()
+_entered = _Entered()
 MeshAxisName = Any
 
 
@@ -56,7 +61,12 @@ def _types(
         return (axis_types,) * len(names)
     axis_types = tuple(axis_types)
     if not all(isinstance(t, AxisType) for t in axis_types):
-        raise new_error(TypeError, f"axis_types must hold AxisType values, got {axis_types}")
+        raise new_error(
+            TypeError,
+            f"axis_types must hold AxisType values, got {axis_types}",
+            "an axis is the compiler's, of the types of arrays, or of the program",
+            "write AxisType.Auto, AxisType.Explicit or AxisType.Manual for each axis",
+        )
     if len(axis_types) != len(names):
         raise new_error(
             ValueError,
@@ -66,11 +76,57 @@ def _types(
     return axis_types
 
 
+def _check_names(kind: str, names: tuple[Any, ...]) -> None:
+    if None in names or len(set(names)) != len(names):
+        raise new_error(
+            ValueError,
+            f"{kind}: axis names must be distinct and not None, got {names}",
+            "specs and collectives name an axis to say which one they mean",
+        )
+
+
+# Equal meshes are one object, as long as somebody holds it.
+_meshes: InternTable[tuple[Any, ...], Any] = InternTable()
+_Made = TypeVar("_Made", bound="_NamedAxes")
+
+
+def _interned(cls: type[_Made], key: tuple[Any, ...], fields: dict[str, Any]) -> _Made:
+    """The one mesh of a class with this key."""
+    found = _meshes.find((cls, *key))
+    if found is not None:
+        return found
+    made = object.__new__(cls)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return _meshes.intern((cls, *key), made)
+
+
+def _rebuild(sizes: Any, names: Any, types: Any, device: Any) -> AbstractMesh:
+    return AbstractMesh(sizes, names, types, abstract_device=device)
+
+
 class _NamedAxes:
     """What meshes with and without devices share."""
 
     axis_names: tuple[Any, ...]
     axis_types: tuple[AxisType, ...]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise new_error(
+            AttributeError,
+            f"cannot assign to field {name!r} of {self}",
+            "equal meshes are one object",
+            "mesh.update(...) gives another one",
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise new_error(AttributeError, f"cannot delete field {name!r} of {self}")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -132,23 +188,39 @@ class AbstractMesh(_NamedAxes):
     4
     """
 
-    def __init__(
-        self,
+    _sizes: tuple[int, ...]
+    abstract_device: AbstractDevice | None
+
+    def __new__(
+        cls,
         axis_sizes: tuple[int, ...],
-        axis_names: tuple[str, ...],
+        axis_names: str | tuple[Any, ...],
         axis_types: AxisType | tuple[AxisType, ...] | None = None,
         *,
-        abstract_device: Any = None,
-    ) -> None:
-        if len(axis_sizes) != len(axis_names):
+        abstract_device: AbstractDevice | None = None,
+    ) -> AbstractMesh:
+        names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
+        sizes = tuple(map(operator.index, axis_sizes))
+        if len(sizes) != len(names):
             raise new_error(
-                ValueError,
-                f"AbstractMesh: {len(axis_sizes)} sizes for {len(axis_names)} axis names",
+                ValueError, f"AbstractMesh: {len(sizes)} sizes for {len(names)} axis names"
             )
-        self._sizes = tuple(int(s) for s in axis_sizes)
-        self.axis_names = tuple(axis_names)
-        self.axis_types = _types(axis_types, self.axis_names)
-        self.abstract_device = abstract_device
+        _check_names("AbstractMesh", names)
+        if not (abstract_device is None or isinstance(abstract_device, AbstractDevice)):
+            raise new_error(
+                TypeError,
+                f"AbstractMesh: abstract_device must be an AbstractDevice, got {abstract_device!r}",
+            )
+        fields = {
+            "_sizes": sizes,
+            "axis_names": names,
+            "axis_types": _types(axis_types, names),
+            "abstract_device": abstract_device,
+        }
+        return _interned(cls, tuple(fields.values()), fields)
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (self._sizes, self.axis_names, self.axis_types, self.abstract_device)
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
@@ -191,17 +263,10 @@ class AbstractMesh(_NamedAxes):
         pairs = zip(self.axis_names, self.axis_types)
         return self.update(axis_types=tuple(name_to_type.get(n, t) for n, t in pairs))
 
-    def _key(self) -> tuple[Any, ...]:
-        return self._sizes, self.axis_names, self.axis_types
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, AbstractMesh) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def __repr__(self) -> str:
-        return f"AbstractMesh({self._text() or '(), axis_types=()'})"
+        device = self.abstract_device
+        kind = "" if device is None else f", {str(device).partition('(')[2][:-1]}"
+        return f"AbstractMesh({self._text() or '(), axis_types=()'}{kind})"
 
 
 class Mesh(_NamedAxes):
@@ -219,12 +284,14 @@ class Mesh(_NamedAxes):
     1
     """
 
-    def __init__(
-        self,
+    devices: np.ndarray
+
+    def __new__(
+        cls,
         devices: np.ndarray | Sequence[Device],
         axis_names: str | Sequence[Any],
-        axis_types: tuple[AxisType, ...] | None = None,
-    ) -> None:
+        axis_types: AxisType | tuple[AxisType, ...] | None = None,
+    ) -> Mesh:
         grid = np.array(devices, dtype=object)
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         if grid.ndim != len(names):
@@ -234,14 +301,11 @@ class Mesh(_NamedAxes):
                 f"its second argument (`axis_names`), but got devices.ndim == {grid.ndim} and "
                 f"len(axis_names) == {len(names)}.",
             )
-        if None in names or len(set(names)) != len(names):
-            raise new_error(
-                ValueError, f"Mesh: axis names must be distinct and not None, got {names}"
-            )
+        _check_names("Mesh", names)
         grid.flags.writeable = False
-        self.devices = grid
-        self.axis_names = names
-        self.axis_types = _types(axis_types, names)
+        types = _types(axis_types, names)
+        fields = {"devices": grid, "axis_names": names, "axis_types": types}
+        return _interned(cls, (tuple(grid.flat), grid.shape, names, types), fields)
 
     @property
     def is_scalar(self) -> bool:
@@ -275,7 +339,9 @@ class Mesh(_NamedAxes):
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
-        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+        first = next((d for d in self.devices.flat if isinstance(d, Device)), None)
+        kind = None if first is None else AbstractDevice(first.device_kind, None, first.platform)
+        return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types, abstract_device=kind)
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """A copy with some fields replaced."""
@@ -284,16 +350,6 @@ class Mesh(_NamedAxes):
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
         )
-
-    def _key(self) -> tuple[Any, ...]:
-        devices = tuple(id(d) for d in self.devices.flat)
-        return devices, self.devices.shape, self.axis_names, self.axis_types
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Mesh) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     def __enter__(self) -> Mesh:
         if options.disallow_mesh_context_manager.value:
@@ -304,13 +360,13 @@ class Mesh(_NamedAxes):
                 "write `with pyjax.set_mesh(mesh):`, or pass the mesh (shard_map(..., mesh=mesh), "
                 "NamedSharding(mesh, spec))",
             )
-        stack, entry = _context.stack, self._in_context
+        stack, entry = _entered.stack, self._entered_here
         stack[:0] = (entry,)
         return self
 
-    __exit__ = Leaving(lambda manager: take_out(_context.stack, manager._in_context))
+    __exit__ = Leaving(lambda manager: take_out(_entered.stack, manager._entered_here))
 
-    def _in_context(self) -> Mesh:
+    def _entered_here(self) -> Mesh:
         return self
 
     def __str__(self) -> str:
@@ -328,39 +384,70 @@ class Mesh(_NamedAxes):
 # -- the mesh in context ---------------------------------------------------------------------------
 
 _EMPTY = Mesh(np.empty((), dtype=object), ())
-_NO_BLOCK = object()
+
+
+class _Meshes(NamedTuple):
+    """What is in context: the innermost mesh, and the innermost one that has devices."""
+
+    innermost: Mesh | AbstractMesh
+    with_devices: Mesh | None
+
+
+# Programs are traced and compiled for each value.
+_in_context = unlisted_option("mesh in context", None)
+
+
+class _Block(Override):
+    """A block, or what a statement outside of all blocks has set, which never ends. A statement
+    changes what the innermost block has set: it is in force until that block ends."""
+
+    def __init__(self, meshes: _Meshes | None) -> None:
+        super().__init__(_in_context, meshes)
+
+    def change(self, meshes: _Meshes | None) -> None:
+        self.value = meshes
+        forget_keys(self)
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
-    """The innermost mesh set by `set_mesh`, `use_abstract_mesh` or `with mesh:`."""
-    stack = _context.stack
-    if not stack:
-        return None
-    return next((entry() for entry in (*stack,) if _in_force(entry, stack)), None)
+    """The innermost mesh set by `set_mesh` or `use_abstract_mesh`."""
+    meshes = _in_context.value
+    return None if meshes is None else meshes.innermost
 
 
-def _in_force(entry: Any, stack: list[Any]) -> bool:
-    """Whether what a statement has set is still in force: until the block around it ends."""
-    statement_in = getattr(entry.__self__, "_statement_in", None)
-    return statement_in is None or statement_in is _NO_BLOCK or statement_in in stack
+def devices_in_context() -> Mesh:
+    """The mesh with devices that `set_mesh` has set; an empty mesh outside."""
+    meshes = _in_context.value
+    return _EMPTY if meshes is None or meshes.with_devices is None else meshes.with_devices
+
+
+def entered_mesh() -> Mesh:
+    """The mesh of the innermost `with mesh:`; an empty mesh outside."""
+    stack = _entered.stack
+    return stack[0]() if stack else _EMPTY
 
 
 def get_mesh() -> Mesh:
     """The devices' mesh in context; an empty mesh outside.
 
+    Raises:
+      ValueError: a function is being traced: its program has no devices yet.
+
     >>> get_mesh().empty
     True
     """
-    stack = _context.stack
-    for entry in (*stack,):
-        if not _in_force(entry, stack):
-            continue
-        mesh = entry()
-        if mesh is None:
-            break
-        if isinstance(mesh, Mesh):
-            return mesh
-    return _EMPTY
+    _check_not_traced("get_mesh", "jax.sharding.get_abstract_mesh() is the mesh without devices")
+    return devices_in_context()
+
+
+def _check_not_traced(name: str, fix: str) -> None:
+    if not trace_state_clean():
+        fail(
+            ValueError,
+            f"`{name}` can only be used outside of `jax.jit`.",
+            "a traced function may run on other devices than those of now",
+            fix,
+        )
 
 
 def get_abstract_mesh() -> AbstractMesh:
@@ -373,37 +460,56 @@ def get_abstract_mesh() -> AbstractMesh:
     return AbstractMesh((), ()) if found is None else found.abstract_mesh
 
 
+_NOTHING = object()
+
+
 class set_mesh:
-    """Make `mesh` the mesh in context: until changed (a statement), or for a block (`with`)."""
+    """Make `mesh` the mesh in context: until changed, or until the block around it ends (a
+    statement), or for a block (`with`). None: no mesh.
+
+    Raises:
+      ValueError: it is no Mesh; a function is being traced.
+
+    >>> import pyjax
+    >>> with set_mesh(pyjax.make_mesh((1,), ("x",))):
+    ...     get_mesh().axis_names
+    ('x',)
+    """
+
+    _changed: Any = None
+    _before: Any = _NOTHING
 
     def __init__(self, mesh: Mesh | None) -> None:
         if mesh is not None and not isinstance(mesh, Mesh):
             raise new_error(ValueError, f"set_mesh takes a Mesh, got {type(mesh).__name__}")
+        _check_not_traced("set_mesh", "jax.sharding.use_abstract_mesh sets one without devices")
         self._mesh = mesh
-        stack, entry = _context.stack, self._in_context
-        for other in [*stack]:
-            if not _in_force(other, stack):
-                stack.remove(other)
-        # Of a block, None; it is taken for a statement until it begins.
-        self._statement_in: Any = stack[0] if stack else _NO_BLOCK
-        around = [getattr(e.__self__, "_statement_in", None) for e in stack[:2]]
-        if around and around[0] is not None:
-            self._statement_in = around[0]
-            if len(around) == 2 and around[1] is not None:
-                del stack[1]  # hidden for good
-        stack[:0] = (entry,)
+        self._block = _Block(None if mesh is None else _Meshes(mesh, mesh))
+        # It is taken for a statement until it begins.
+        around = _in_context.here()[0]
+        if isinstance(around, _Block):
+            self._changed, self._before = around, around.value
+            around.change(self._block.value)
+        else:
+            self._changed = _Block(self._block.value)
+            self._changed.__enter__()
 
     def __enter__(self) -> Mesh | None:
-        self._statement_in = None
-        stack, entry = _context.stack, self._in_context
-        if entry not in stack:  # a block with it has ended already
-            stack[:0] = (entry,)
+        self._undo()
+        self._block.__enter__()
         return self._mesh
 
-    __exit__ = Leaving(lambda manager: take_out(_context.stack, manager._in_context))
+    def _undo(self) -> None:
+        """Before the block begins: what was, as if this had not been a statement."""
+        changed, self._changed = self._changed, None
+        if changed not in _in_context.here() or changed.value is not self._block.value:
+            return  # the block around it has ended, or another statement followed
+        if self._before is _NOTHING:
+            changed.__exit__(None, None, None)
+        else:
+            changed.change(self._before)
 
-    def _in_context(self) -> Mesh | None:
-        return self._mesh
+    __exit__ = Leaving(lambda manager: manager._block.__exit__)
 
 
 class use_abstract_mesh(ContextDecorator):
@@ -415,12 +521,11 @@ class use_abstract_mesh(ContextDecorator):
                 ValueError, f"use_abstract_mesh takes an AbstractMesh, got {type(mesh).__name__}"
             )
         self._mesh = mesh
+        self._block = _Block(None)
 
     def __enter__(self) -> None:
-        stack, entry = _context.stack, self._in_context
-        stack[:0] = (entry,)
+        meshes = _in_context.value
+        self._block.change(_Meshes(self._mesh, None if meshes is None else meshes.with_devices))
+        self._block.__enter__()
 
-    __exit__ = Leaving(lambda manager: take_out(_context.stack, manager._in_context))
-
-    def _in_context(self) -> AbstractMesh:
-        return self._mesh
+    __exit__ = Leaving(lambda manager: manager._block.__exit__)

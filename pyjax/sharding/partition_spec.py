@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
-from pyjax.core.errors import new_error
+from pyjax.core.errors import fail, new_error
+from xla_backend.process.bounded_cache import InternTable
 
 
 class _Unconstrained:
@@ -22,11 +25,27 @@ UNCONSTRAINED = _Unconstrained()
 
 
 def _canonical(entry: Any) -> Any:
-    """An empty tuple is None, a tuple of one name is that name."""
-    if isinstance(entry, (list, tuple)):
-        entry = tuple(entry)
-        return None if not entry else entry[0] if len(entry) == 1 else entry
-    return entry
+    """An empty tuple is None, a tuple of one name is that name.
+
+    Raises:
+      ValueError: a tuple in a tuple, or UNCONSTRAINED beside other names.
+      TypeError: something that is not hashable.
+    """
+    if not isinstance(entry, (list, tuple)):
+        hash(entry)
+        return entry
+    names = tuple(entry)
+    for name in names:
+        if isinstance(name, (list, tuple)):
+            raise new_error(
+                ValueError,
+                f"PartitionSpec: an entry is a name or a tuple of names, got {entry!r} with "
+                f"{name!r} in it.",
+            )
+        hash(name)
+    if UNCONSTRAINED in names and len(names) > 1:
+        raise new_error(ValueError, f"UNCONSTRAINED stands alone in a dimension, got {entry!r}")
+    return None if not names else names[0] if len(names) == 1 else names
 
 
 class PartitionSpec:
@@ -39,21 +58,47 @@ class PartitionSpec:
     P('x', None, ('y', 'z'))
     """
 
-    __slots__ = ("_partitions", "reduced", "unreduced")
+    __slots__ = ("__weakref__", "_partitions", "reduced", "unreduced")
     UNCONSTRAINED = UNCONSTRAINED
+    _partitions: tuple[Any, ...]
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
 
-    def __init__(
-        self, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()
-    ) -> None:
-        for entry in partitions:
-            names = entry if isinstance(entry, (list, tuple)) else (entry,)
-            if UNCONSTRAINED in names and len(names) > 1:
-                raise new_error(
-                    ValueError, f"UNCONSTRAINED stands alone in a dimension, got {entry!r}"
-                )
-        self._partitions = tuple(map(_canonical, partitions))
-        self.unreduced = frozenset(unreduced)
-        self.reduced = frozenset(reduced)
+    def __new__(
+        cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()
+    ) -> PartitionSpec:
+        entries = tuple(map(_canonical, partitions))
+        sums = [
+            _axes(name, axes) for name, axes in (("unreduced", unreduced), ("reduced", reduced))
+        ]
+        key = (entries, *sums)
+        found = _specs.find(key)
+        if found is not None:
+            return found
+        _check_sums(entries, *sums)
+        made = object.__new__(cls)
+        for name, value in zip(("_partitions", "unreduced", "reduced"), key):
+            object.__setattr__(made, name, value)
+        return _specs.intern(key, made)
+
+    def __init_subclass__(cls) -> None:
+        fail(
+            TypeError,
+            "Subclassing `PartitionSpec` is prohibited.",
+            "equal specs are one object",
+            "hold a PartitionSpec in an attribute of a class of your own",
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise new_error(
+            AttributeError,
+            f"cannot assign to field {name!r} of {self}",
+            "equal specs are one object",
+            "spec.update(...) gives another one",
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise new_error(AttributeError, f"cannot delete field {name!r} of {self}")
 
     @property
     def partitions(self) -> tuple[Any, ...]:
@@ -69,7 +114,10 @@ class PartitionSpec:
         return self._partitions[index]
 
     def index(self, value: Any) -> int:
-        return self._partitions.index(_canonical(value))
+        entry = _canonical(value)
+        if entry not in self._partitions:
+            raise new_error(ValueError, f"{value!r} is no entry of {self}")
+        return self._partitions.index(entry)
 
     def count(self, value: Any) -> int:
         return self._partitions.count(_canonical(value))
@@ -82,14 +130,23 @@ class PartitionSpec:
                 unreduced=self.unreduced | other.unreduced,
                 reduced=self.reduced | other.reduced,
             )
-        if isinstance(other, tuple):
-            return self.update(partitions=(*self, *other))
-        return NotImplemented
+        return self._joined(other, lambda own, others: (*own, *others))
 
     def __radd__(self, other: Any) -> PartitionSpec:
-        if isinstance(other, tuple):
-            return self.update(partitions=(*other, *self))
-        return NotImplemented
+        return self._joined(other, lambda own, others: (*others, *own))
+
+    def _joined(self, other: Any, join: Callable[[Any, Any], tuple[Any, ...]]) -> PartitionSpec:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        if self.unreduced or self.reduced:
+            fail(
+                TypeError,
+                f"{other} is a tuple, and cannot be joined to {self}, which has unreduced or "
+                "reduced axes.",
+                "a tuple says of dimensions only how they are split",
+                "write PartitionSpec(...) around the tuple",
+            )
+        return self.update(partitions=join(self, other))
 
     def update(
         self, partitions: Any = None, unreduced: Any = None, reduced: Any = None
@@ -113,20 +170,11 @@ class PartitionSpec:
         """Of the arrays that an array consists of: itself."""
         return [self]
 
-    def __eq__(self, other: Any) -> bool:
-        if isinstance(other, tuple):
-            plain = not self.unreduced and not self.reduced
-            return plain and self._partitions == tuple(map(_canonical, other))
-        if not isinstance(other, PartitionSpec):
-            return NotImplemented
-        return (self._partitions, self.unreduced, self.reduced) == (
-            other._partitions,
-            other.unreduced,
-            other.reduced,
-        )
+    def __copy__(self) -> PartitionSpec:
+        return self
 
-    def __hash__(self) -> int:
-        return hash((self._partitions, self.unreduced, self.reduced))
+    def __deepcopy__(self, memo: Any) -> PartitionSpec:
+        return self
 
     def __reduce__(self) -> Any:
         return _rebuild, (self._partitions, self.unreduced, self.reduced)
@@ -138,6 +186,40 @@ class PartitionSpec:
                 parts.append(f"{name}={{{', '.join(sorted(map(repr, axes)))}}}")
         trailing = "," if parts == [repr(p) for p in self._partitions] and len(parts) == 1 else ""
         return f"P({', '.join(parts)}{trailing})"
+
+
+def _axes(name: str, axes: Any) -> frozenset[Any]:
+    """The mesh axes over which an array is a sum, of one kind."""
+    if not isinstance(axes, AbstractSet):
+        raise new_error(
+            TypeError,
+            f"the {name} argument of PartitionSpec must be a set or frozenset of mesh axes, got "
+            f"{axes!r} of type {type(axes).__name__}.",
+            "axes over which is summed have no order",
+            f"write {name}={{'x'}}",
+        )
+    if None in axes:
+        raise new_error(ValueError, f"{name} holds names of mesh axes; None is none: {set(axes)}")
+    return frozenset(axes)
+
+
+def _check_sums(
+    entries: tuple[Any, ...], unreduced: frozenset[Any], reduced: frozenset[Any]
+) -> None:
+    """An axis either splits a dimension, or is one of one kind of sum."""
+    split = frozenset(n for e in entries for n in (e if isinstance(e, tuple) else (e,)))
+    kinds = {"partitions": split, "unreduced": unreduced, "reduced": reduced}
+    for first, second in itertools.combinations(kinds, 2):
+        if both := kinds[first] & kinds[second]:
+            raise new_error(
+                ValueError,
+                f"PartitionSpec: {first} and {second} cannot overlap; both name "
+                f"{', '.join(sorted(map(repr, both)))}.",
+            )
+
+
+# Equal specs are one object, as long as somebody holds it.
+_specs: InternTable[tuple[Any, ...], PartitionSpec] = InternTable()
 
 
 def _rebuild(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:

@@ -17,11 +17,13 @@ from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray, set_sharding_of_avals
 from pyjax.core.errors import new_error
 from pyjax.core.tree_util import tree_leaves
-from pyjax.sharding.mesh import AbstractMesh, Mesh, get_mesh
+from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, entered_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from xla_backend.runtime.client import Device
 
 Index = tuple[slice, ...]
+# What memories of devices are called.
+MEMORY_KINDS = ("device", "pinned_host", "unpinned_host")
 
 
 class Sharding:
@@ -33,11 +35,11 @@ class Sharding:
 
     @property
     def device_set(self) -> set[Device]:
-        raise NotImplementedError
+        raise self._left_out("device_set")
 
     @property
     def is_fully_replicated(self) -> bool:
-        raise NotImplementedError
+        raise self._left_out("is_fully_replicated")
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -69,13 +71,21 @@ class Sharding:
             "Use NamedSharding or SingleDeviceSharding with memory_kind=.",
         )
 
+    def _left_out(self, name: str) -> NotImplementedError:
+        return new_error(
+            NotImplementedError,
+            f"{type(self).__name__} does not define {name}.",
+            "Sharding is a base class: a class of shardings says itself where the parts lie.",
+            "Use NamedSharding or SingleDeviceSharding.",
+        )
+
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the part on each device."""
-        raise NotImplementedError
+        raise self._left_out("shard_shape")
 
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
         """Which part of the array each device holds."""
-        raise NotImplementedError
+        raise self._left_out("devices_indices_map")
 
     def addressable_devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
         """`devices_indices_map` for the devices of this process."""
@@ -84,9 +94,19 @@ class Sharding:
         return {device: index for device, index in indices.items() if device in here}
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether arrays with `ndim` dimensions are laid out alike."""
+        """Whether arrays with `ndim` dimensions are laid out alike, in the same memory."""
+        if not isinstance(other, Sharding):
+            raise new_error(
+                TypeError, f"is_equivalent_to compares shardings, got {type(other).__name__}"
+            )
+        if self.memory_kind != other.memory_kind:
+            return False
         shape = (math.lcm(self.num_devices, other.num_devices) ** 2,) * ndim
-        return self.devices_indices_map(shape) == other.devices_indices_map(shape)
+        return self._parts_of(shape) == other._parts_of(shape)
+
+    def _parts_of(self, shape: tuple[int, ...]) -> Any:
+        """Which part is where, by device, or by place of a mesh without devices."""
+        return self.devices_indices_map(shape)
 
 
 @dataclass(frozen=True)
@@ -102,9 +122,37 @@ class _OnOneDevice(Sharding):
         return True
 
 
-@dataclass(frozen=True)
+def _memory_of(device: Any, kind: str | None) -> str | None:
+    """The kind of memory that is meant, of what is a device.
+
+    Raises:
+      ValueError: the device has no such memory.   TypeError: a kind is a name.
+    """
+    if not (kind is None or isinstance(kind, str)):
+        raise new_error(
+            TypeError,
+            f"memory_kind must be a name, got {kind!r} of type {type(kind).__name__}.",
+            fix="device.addressable_memories() has the memories, and their kinds.",
+        )
+    if not isinstance(device, Device):
+        if not (kind is None or kind in MEMORY_KINDS):
+            raise new_error(
+                ValueError,
+                f"Got invalid memory kind: {kind}. Valid memory kinds are: "
+                f"{', '.join(MEMORY_KINDS)}",
+            )
+        return kind
+    return (device.default_memory() if kind is None else device.memory(kind)).kind
+
+
+@dataclass(frozen=True, init=False)
 class SingleDeviceSharding(_OnOneDevice):
     """The whole array on one device.
+
+    Args:
+      memory_kind: of the device's memories; default the one where its arrays lie.
+    Raises:
+      ValueError: the device has no such memory.
 
     >>> import pyjax
     >>> SingleDeviceSharding(pyjax.devices()[0]).shard_shape((4, 2))
@@ -113,11 +161,15 @@ class SingleDeviceSharding(_OnOneDevice):
 
     memory_kind: str | None = None  # type: ignore[assignment]
 
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        object.__setattr__(self, "device", device)
+        object.__setattr__(self, "memory_kind", _memory_of(device, memory_kind))
+
     def check_compatible_aval(self, aval_shape: tuple[int, ...]) -> None:
         """Any shape fits one device."""
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
-        return SingleDeviceSharding(self.device, kind)
+        return SingleDeviceSharding(self.device, memory_kind=kind)
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(global_shape)
@@ -126,7 +178,7 @@ class SingleDeviceSharding(_OnOneDevice):
         return {self.device: tuple(slice(None) for _ in global_shape)}
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self.device!r}, memory_kind={self.memory_kind!r})"
+        return f"SingleDeviceSharding(device={self.device!r}, memory_kind={self.memory_kind})"
 
 
 def make_single_device_sharding(
@@ -138,7 +190,7 @@ def make_single_device_sharding(
     >>> make_single_device_sharding(pyjax.devices()[0]).num_devices
     1
     """
-    return SingleDeviceSharding(device, memory_kind)
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 @dataclass(frozen=True)
@@ -174,6 +226,10 @@ class DuplicateSpecError(ValueError):
     """A mesh axis splits two dimensions."""
 
 
+class IndivisibleError(ValueError):
+    """A dimension cannot be split into equal parts."""
+
+
 @dataclass(frozen=True, init=False)
 class NamedSharding(Sharding):
     """Dimensions split over the named axes of a mesh.
@@ -182,7 +238,9 @@ class NamedSharding(Sharding):
       mesh: Mesh, or AbstractMesh for describing only.
       spec: PartitionSpec whose names are axes of the mesh.
     Raises:
-      ValueError: an unknown axis, or one that splits two dimensions.
+      ValueError: an unknown axis, or one that splits two dimensions; an axis to be summed over, or
+        UNCONSTRAINED, where the types of the mesh's axes do not allow it; a kind of memory that the
+        devices do not have.
 
     >>> import pyjax
     >>> mesh = Mesh(pyjax.devices()[:1], ("x",))
@@ -207,35 +265,42 @@ class NamedSharding(Sharding):
                 f"NamedSharding: spec must be a PartitionSpec, got {type(spec).__name__}; "
                 "write PartitionSpec('x', None).",
             )
-        seen: set[Any] = set()
-        for name in itertools.chain.from_iterable(map(_names, spec)):
-            if name not in mesh.axis_names:
-                raise new_error(
-                    ValueError,
-                    f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.",
-                )
-            if name in seen:
-                raise DuplicateSpecError(
-                    "A single NamedSharding spec specification can map every mesh axis to at most "
-                    f"one positional dimension, but {spec} has duplicate entries for `{name}`"
-                )
-            seen.add(name)
+        _check_spec(mesh, spec)
+        device = None
+        if isinstance(mesh, Mesh):
+            device = mesh.devices.flat[0] if mesh.devices.size else None
         object.__setattr__(self, "mesh", mesh)
         object.__setattr__(self, "spec", spec)
-        object.__setattr__(self, "memory_kind", memory_kind)
+        object.__setattr__(self, "memory_kind", _memory_of(device, memory_kind))
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
     def update(self, **changes: Any) -> NamedSharding:
-        """A copy with `mesh`, `spec` or `memory_kind` replaced."""
-        fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.memory_kind, **changes}
+        """A copy with `mesh`, `spec` or `memory_kind` replaced.
+
+        Raises:
+          TypeError: another name.
+        """
+        fields: dict[str, Any] = {
+            "mesh": self.mesh,
+            "spec": self.spec,
+            "memory_kind": self.memory_kind,
+        }
+        if unknown := changes.keys() - fields:
+            raise new_error(TypeError, f"NamedSharding has no field {', '.join(sorted(unknown))}")
+        fields |= changes
         return NamedSharding(fields["mesh"], fields["spec"], memory_kind=fields["memory_kind"])
 
     def _mesh_of_devices(self) -> Mesh:
         if isinstance(self.mesh, Mesh):
             return self.mesh
-        raise new_error(ValueError, f"{self} has an AbstractMesh: it has no devices. Use a Mesh.")
+        raise new_error(
+            ValueError,
+            f"{self} has an AbstractMesh, which has no devices.",
+            "such a mesh describes how arrays are split, not where their parts lie.",
+            "Use a Mesh: pyjax.make_mesh(sizes, names).",
+        )
 
     @property
     def device_set(self) -> set[Device]:
@@ -265,6 +330,10 @@ class NamedSharding(Sharding):
                 ValueError,
                 f"Sharding {self} is only valid for values of rank at least {len(self.spec)}, but "
                 f"was applied to a value of rank {len(aval_shape)}.",
+                "Each entry of its spec says how one dimension is split.",
+                "For scalars the PartitionSpec should be P(). Elsewhere leave out entries."
+                if not aval_shape
+                else "Leave out entries of the spec, or give the value another dimension.",
             )
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -274,7 +343,7 @@ class NamedSharding(Sharding):
             parts = self._parts(entry)
             if shape[axis] % parts:
                 raise new_error(
-                    ValueError,
+                    IndivisibleError,
                     f"Sharding {self} implies that dimension {axis} of shape {global_shape} is "
                     f"split into {parts} parts, but {shape[axis]} is not divisible by {parts}.",
                 )
@@ -283,9 +352,20 @@ class NamedSharding(Sharding):
 
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
         mesh = self._mesh_of_devices()
-        part = self.shard_shape(tuple(global_shape))
-        result: dict[Device, Index] = {}
-        for place in np.ndindex(mesh.devices.shape):
+        places = self._places(tuple(global_shape))
+        return {mesh.devices.item(*place): index for place, index in places.items()}
+
+    def _parts_of(self, shape: tuple[int, ...]) -> Any:
+        return (
+            self._places(shape) if isinstance(self.mesh, AbstractMesh) else super()._parts_of(shape)
+        )
+
+    def _places(self, global_shape: tuple[int, ...]) -> dict[tuple[int, ...], Index]:
+        """Which part each place of the mesh holds."""
+        mesh = self.mesh
+        part = self.shard_shape(global_shape)
+        result: dict[tuple[int, ...], Index] = {}
+        for place in np.ndindex(mesh.axis_sizes):
             at = dict(zip(mesh.axis_names, place))
             index = [slice(None)] * len(global_shape)
             for axis, entry in enumerate(self.spec):
@@ -294,12 +374,48 @@ class NamedSharding(Sharding):
                     number = number * mesh.shape[name] + at[name]
                 if self._parts(entry) > 1:
                     index[axis] = slice(number * part[axis], (number + 1) * part[axis])
-            result[mesh.devices.item(*place)] = tuple(index)
+            result[place] = tuple(index)
         return result
 
     def __repr__(self) -> str:
         kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
         return f"NamedSharding(mesh={self.mesh!s}, spec={self.spec}{kind})"
+
+
+def _check_spec(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
+    """What NamedSharding refuses."""
+    seen: set[Any] = set()
+    split = itertools.chain.from_iterable(map(_names, spec))
+    for name in itertools.chain(split, sorted(spec.unreduced), sorted(spec.reduced)):
+        if name not in mesh.axis_names:
+            raise new_error(
+                ValueError,
+                f"Resource axis: {name} of {spec} is not found in mesh: {mesh.axis_names}.",
+                "a spec names axes of the mesh.",
+                "name one of them, or add the axis to the mesh.",
+            )
+        if name in seen:
+            raise new_error(
+                DuplicateSpecError,
+                "A single NamedSharding spec specification can map every mesh axis to at most "
+                f"one positional dimension, but {spec} has duplicate entries for `{name}`",
+            )
+        seen.add(name)
+    if summed := (spec.unreduced | spec.reduced) - {*mesh.explicit_axes, *mesh.manual_axes}:
+        raise new_error(
+            ValueError,
+            f"Unreduced and reduced axes can only refer to mesh axes of type Explicit; {spec} "
+            f"names {', '.join(sorted(map(repr, summed)))} of {mesh}.",
+            "along an Auto axis the compiler decides when sums are made.",
+            "make the mesh with axis_types=AxisType.Explicit for them.",
+        )
+    if UNCONSTRAINED in spec.partitions and not mesh.auto_axes and not mesh.empty:
+        raise new_error(
+            ValueError,
+            f"{spec} cannot contain `P.UNCONSTRAINED`: {mesh} has no axis of type Auto.",
+            "only along Auto axes the compiler chooses how dimensions are split.",
+            "write None, or the name of an axis.",
+        )
 
 
 def _names(entry: Any) -> tuple[Any, ...]:
@@ -323,7 +439,10 @@ class Shard:
     data: Array
 
     def __repr__(self) -> str:
-        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id})"
+        return (
+            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+            f"data={self.data})"
+        )
 
 
 def says_nothing(target: Any) -> bool:
@@ -342,13 +461,16 @@ def resolve_device(target: Any) -> Device | None:
         return target
     if says_nothing(target):
         return None
-    if isinstance(target, Sharding) and target.num_devices == 1:
-        return next(iter(target.device_set))
     if isinstance(target, Sharding):
+        devices = target.device_set
+        if len(devices) == 1:
+            return next(iter(devices))
         raise new_error(
             NotImplementedError,
-            f"{target} lies over {target.num_devices} devices.\n  Arrays over several devices are "
-            "not supported yet; use a mesh or sharding of one device.",
+            f"{target} lies over {len(devices)} devices.",
+            "An array has one device: execution over several is not built yet.",
+            "Use a mesh or sharding of one device; shard_map and vmap run the parts of several "
+            "devices on one.",
         )
     raise new_error(
         ValueError,
@@ -359,20 +481,27 @@ def resolve_device(target: Any) -> Device | None:
     )
 
 
-def context_sharding(target: Any) -> Any:
+def context_sharding(
+    name: str, target: Any, missing: type[Exception] = ValueError, entered: bool = False
+) -> Any:
     """A PartitionSpec as a NamedSharding over the mesh in context; anything else as it is.
 
-    Raises:
-      RuntimeError: a PartitionSpec, and no mesh in context.
+    Args:
+      name: of the function that it was given to.
+      missing: what to raise for a PartitionSpec where no mesh is in context.
+      entered: the mesh of `with mesh:` will do.
     """
     if not isinstance(target, PartitionSpec):
         return target
-    mesh = get_mesh()
+    mesh = devices_in_context()
+    if mesh.empty and entered:
+        mesh = entered_mesh()
     if mesh.empty:
         raise new_error(
-            RuntimeError,
-            f"{target} names mesh axes, but no mesh is in context.\n  Set one with set_mesh(mesh), "
-            "or pass NamedSharding(mesh, spec).",
+            missing,
+            f"{name} got the PartitionSpec {target}, and no mesh is in context.",
+            "A PartitionSpec names axes of a mesh, without saying of which.",
+            f"Set a mesh with pyjax.set_mesh(mesh), or pass NamedSharding(mesh, {target}).",
         )
     return NamedSharding(mesh, target)
 
@@ -383,7 +512,9 @@ def common_device(targets: Any) -> Device | None:
     Raises:
       ValueError: the leaves name different devices.
     """
-    found = {resolve_device(context_sharding(leaf)) for leaf in tree_leaves(targets)}
+    found = {
+        resolve_device(context_sharding("jit", leaf, RuntimeError)) for leaf in tree_leaves(targets)
+    }
     found.discard(None)
     if len(found) > 1:
         raise new_error(

@@ -163,6 +163,18 @@ class Device:
         """Memory statistics, or None where the platform keeps none."""
         return self.client.memory_stats(self)
 
+    def __copy__(self) -> Device:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Device:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"cannot pickle {self!r}: a device is of the process that found it. Pickle its "
+            "platform and id, or an AbstractMesh instead of a Mesh."
+        )
+
     def __repr__(self) -> str:
         kind = "".join([word.capitalize() for word in self.platform.split("_")])
         return f"{kind}Device(id={self.id})"

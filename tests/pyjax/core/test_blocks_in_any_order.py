@@ -1,6 +1,7 @@
 """Blocks that generators hold open end in any order; each takes back what it did, and no more."""
 
 import contextlib
+import contextvars
 
 import numpy as np
 import pytest
@@ -201,7 +202,7 @@ def _mesh(name):
 
 @holders
 @pytest.mark.parametrize(
-    "set_one", [lambda m: m, lambda m: meshes.use_abstract_mesh(m.abstract_mesh), pyjax.set_mesh]
+    "set_one", [lambda m: meshes.use_abstract_mesh(m.abstract_mesh), pyjax.set_mesh]
 )
 def test_meshes(hold, set_one):
     one, two, equal_to_one = _mesh("i"), _mesh("j"), _mesh("i")
@@ -216,31 +217,60 @@ def test_meshes(hold, set_one):
     assert meshes.context_mesh() is None
 
 
-@pytest.mark.parametrize("block", [lambda m: m, pyjax.set_mesh])
+@holders
+def test_meshes_that_are_entered(hold):
+    one, two = _mesh("i"), _mesh("j")
+    a, b, c = hold(lambda: one), hold(lambda: two), hold(lambda: one)
+    a.close()
+    b.close()
+    assert meshes.entered_mesh() is one
+    c.close()
+    assert meshes.entered_mesh().empty
+
+
+@pytest.mark.parametrize(
+    "block", [lambda m: meshes.use_abstract_mesh(m.abstract_mesh), pyjax.set_mesh]
+)
 def test_statements_that_set_meshes_hold_until_the_block_around_ends(block):
     one, two = _mesh("i"), _mesh("j")
     with block(two):
         for mesh in (one, None, one, None, one):
             pyjax.set_mesh(mesh)
             assert meshes.context_mesh() is mesh
-        assert len(meshes._context.stack) == 3
+        assert len(meshes._in_context.here()) == 2
         with pyjax.set_mesh(None):
             assert meshes.get_mesh().empty
         assert meshes.get_mesh() is one
     assert meshes.context_mesh() is None
     assert meshes.get_mesh().empty
     with block(two):
-        assert meshes.get_mesh() is two
+        assert meshes.get_abstract_mesh() is two.abstract_mesh
+    assert meshes.context_mesh() is None
+
+
+def test_statements_outside_of_blocks_hold_in_their_context():
+    one, two = _mesh("i"), _mesh("j")
+
+    def statements():
+        for mesh in (one, two, None, one):
+            pyjax.set_mesh(mesh)
+            assert meshes.context_mesh() is mesh
+        with pyjax.set_mesh(two):
+            pyjax.set_mesh(one)
+        assert meshes.get_mesh() is one
+        return len(meshes._in_context.here())
+
+    assert contextvars.copy_context().run(statements) == 2
     assert meshes.context_mesh() is None
 
 
 def test_no_mesh_in_a_block_and_the_same_setter_again():
     one = _mesh("i")
-    with one:
+    with pyjax.set_mesh(one):
         with pyjax.set_mesh(None):
             assert meshes.context_mesh() is None
             assert meshes.get_mesh().empty
-            with one:
+            with pyjax.set_mesh(one):
                 assert meshes.get_mesh() is one
         assert meshes.get_mesh() is one
     assert meshes.context_mesh() is None

@@ -120,7 +120,7 @@ def test_shardings() -> None:
     with pytest.raises(TypeError, match="pxla_result_handler"):
         pxla.global_aval_to_result_handler(3, None, True)
     mesh = pyjax.make_mesh((1,), ("x",))
-    with pyjax.set_mesh(mesh):
+    with mesh:
         assert pxla.thread_resources.env.physical_mesh is mesh
     with pytest.raises(NotImplementedError, match="compiler_options"):
         pxla.create_compile_options(None)
