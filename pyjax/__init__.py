@@ -58,8 +58,8 @@ from pyjax.parallel.global_arrays import (
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
 )
 from pyjax.parallel.global_arrays import make_mesh as make_mesh
-from pyjax.parallel.global_arrays import reshard as reshard
 from pyjax.parallel.pmap import pmap as pmap
+from pyjax.parallel.reshard import reshard as reshard
 from pyjax.parallel.shard_map import shard_map as shard_map
 from pyjax.runtime import gc_guard as _gc_guard
 from pyjax.runtime.devices import default_backend as default_backend

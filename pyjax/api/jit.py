@@ -16,6 +16,7 @@ from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.flat import take_attributes
 from pyjax.api.jit_primitive import jit_p
+from pyjax.api.jit_shardings import JitShardings
 from pyjax.api.stages import Traced
 from pyjax.core import compile_log, source_info
 from pyjax.core.avals import ShapedArray, abstractify, aval_described
@@ -59,7 +60,8 @@ from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.sized_programs import SizedProgram, has_traced_sizes
-from pyjax.sharding.shardings import common_device, resolve_device
+from pyjax.sharding.mesh import AbstractMesh
+from pyjax.sharding.shardings import NamedSharding, resolve_device
 from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
 
@@ -103,10 +105,12 @@ def _programs_of(
     signature: CallSignature,
     device: Device | None,
     compiler_options: dict[str, Any],
+    shardings: JitShardings,
 ) -> _Programs:
     """Those that there are: `jit(f)` that is made twice compiles once."""
     try:
-        settings = (signature.settings, device, exact_key(tuple(sorted(compiler_options.items()))))
+        options_key = exact_key(tuple(sorted(compiler_options.items())))
+        settings = (signature.settings, device, options_key, shardings.key())
     except TypeError:  # an option has no hash: nothing tells it from others
         return _Programs()
     tables = _programs.of(fun)
@@ -143,6 +147,7 @@ class Jit:
         moved: Any,
         inline: bool,
         compiler_options: dict[str, Any] | None,
+        shardings: JitShardings,
     ) -> None:
         """`moved`: for a prefix of the positional arguments, whether they are brought to `device`
         if they are committed to another one."""
@@ -156,7 +161,8 @@ class Jit:
         self._inline = inline
         self._compiler_options = dict(compiler_options or {})
         # Calls with arrays as positional arguments only find programs under a shorter key.
-        self._compiled = _programs_of(fun, signature, device, self._compiler_options)
+        self._shardings = shardings
+        self._compiled = _programs_of(fun, signature, device, self._compiler_options, shardings)
         # The direct path knows neither static arguments nor a fixed device.
         self._has_direct_path = not signature.has_static and device is None
 
@@ -291,7 +297,7 @@ class Jit:
             keep_unused=self._keep_unused,
             inline=self._inline,
         )
-        return tree_unflatten(traced.out_tree, results)
+        return tree_unflatten(traced.out_tree, self._shardings.constrained(traced, results))
 
     @property
     def _name(self) -> str:
@@ -390,6 +396,7 @@ class Jit:
                 committed,
                 donated,
                 self._compiler_options,
+                self._shardings.of_results(traced, arrays, device),
             )
         traced.builds[build] = None
         self._warn_of_donations(traced, donated)
@@ -443,6 +450,10 @@ class Jit:
             self._name,
             self._compiler_options,
             device,
+            lambda device: (
+                self._shardings.of_inputs(traced, leaves, device),
+                self._shardings.of_results(traced, leaves, device),
+            ),
         )
 
     @api_boundary
@@ -489,7 +500,10 @@ def _committed_place(x: Any) -> Device | None:
     """The device of a committed array, or of a description of an array with a sharding."""
     if type(x) is DeviceArray:
         return x.device if x.committed else None
-    return resolve_device(x.sharding) if isinstance(x, ShapeDtypeStruct) else None
+    sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
+        return None
+    return resolve_device(sharding)
 
 
 def _committed_device(leaves: Sequence[Any]) -> Device | None:
@@ -529,9 +543,10 @@ def jit(
 
     Args:
       fun: takes and returns pytrees of arrays; must be pure. Left out, `jit` returns a decorator.
-      in_shardings, out_shardings: a Device or one-device sharding; None leaves the choice to pyjax.
-        Arguments with a sharding among `in_shardings` are moved there, others must not be committed
-        elsewhere.
+      in_shardings, out_shardings: a one-device sharding, a PartitionSpec for the mesh in context at
+        the call, or a Device; None leaves the choice to pyjax. Prefixes of the positional arguments
+        and of the result. Arguments with a sharding among `in_shardings` are moved there, others
+        must not be committed elsewhere.
       static_argnums, static_argnames: arguments that are part of the program instead of inputs.
         Their values must be hashable; each new value traces again.
       donate_argnums, donate_argnames: arguments whose memory the results may take over; they may
@@ -543,9 +558,12 @@ def jit(
     Returns:
       A function with the same signature, with `.trace`, `.lower`, `.clear_cache`.
     Raises:
-      TypeError: `fun` is not callable; at a call, an argument is not a valid array type.
+      TypeError: `fun` is not callable, or a leaf of the shardings is none of these; at a call, an
+        argument is not a valid array type.
       ValueError: static or donated arguments that do not exist; at a call, unhashable static
-        values, or an argument that is committed to another device than the shardings name.
+        values, or an argument that is committed to another device than the shardings name; a
+        sharding that does not fit an array.
+      RuntimeError: at a call, a PartitionSpec where no mesh is in context.
 
     >>> float(jit(lambda x: x * x + 1)(3.0))
     10.0
@@ -572,9 +590,11 @@ def jit(
             "It returns a function that is traced when it is called.",
             "Pass the function and call the result: jit(f)(x), not jit(f(x)).",
         )
+    shardings = JitShardings(in_shardings, out_shardings)
+    in_shardings = shardings.inputs
     target, moved = device, True
     if target is None:
-        target = common_device((in_shardings, out_shardings))
+        target = shardings.device()
         if target is not None:
             moved = tree_map(lambda s: s is not None, in_shardings, is_leaf=lambda s: s is None)
         elif backend is not None:
@@ -588,4 +608,5 @@ def jit(
         moved=moved,
         inline=inline,
         compiler_options=compiler_options,
+        shardings=shardings,
     )

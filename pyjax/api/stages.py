@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
@@ -36,6 +36,7 @@ from pyjax.runtime.dispatch import (
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef, RefProgram, ref_program
+from pyjax.runtime.result_layouts import Shardings
 from pyjax.sharding.shardings import SingleDeviceSharding
 from xla_backend.compile_target import Target, find_target
 from xla_backend.hlo.module import HloModule
@@ -148,12 +149,14 @@ class Traced(_Stage):
         fun_name: str,
         compiler_options: CompilerOptions,
         device: Device | None,
+        shardings: Callable[[Device], tuple[Shardings, Shardings]],
     ) -> None:
         super().__init__(closed.in_avals, closed.out_avals, in_tree, out_tree, donated)
         self.jaxpr = closed
         self.fun_name = fun_name
         self._compiler_options = compiler_options
         self._device = device  # of `jit(device=...)` or committed arguments; None: the default
+        self._shardings = shardings  # of arguments and results, on a device
 
     @property
     def out_avals(self) -> Any:
@@ -191,7 +194,8 @@ class Traced(_Stage):
         hoisted, constants = hoist_constants(closed)
         donated = given if any(given) else ()
         module = lower(hoisted, self.fun_name, platform, donated)
-        return Lowered(self, module, constants, device, committed, refs, platform)
+        shardings = self._shardings(device)
+        return Lowered(self, module, constants, device, committed, refs, platform, shardings)
 
 
 class Lowered(_Stage):
@@ -211,6 +215,7 @@ class Lowered(_Stage):
         committed: bool,
         refs: RefProgram | None,
         platform: str,
+        shardings: tuple[Shardings, Shardings],
     ) -> None:
         super().__init__(
             traced._flat_in_avals,
@@ -226,6 +231,7 @@ class Lowered(_Stage):
         self._committed = committed  # whether results are committed to the device
         self._refs = refs
         self._platform = platform
+        self._shardings = shardings
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program before optimisation.
@@ -317,8 +323,9 @@ class Lowered(_Stage):
         debug = self._traced.jaxpr.jaxpr.debug_info
         refs = self._refs
         out_avals = self._flat_out_avals if refs is None else refs.closed.out_avals
+        layouts = self._shardings[1]
         program = make_program(
-            executable, self._constants, out_avals, device, self._committed, debug=debug
+            executable, self._constants, out_avals, device, self._committed, debug, layouts
         )
         if refs is not None:
             program.wrap(refs.wrap)
@@ -434,13 +441,14 @@ class Compiled(_Stage):
 
     @property
     def input_shardings(self) -> Any:
-        sharding = SingleDeviceSharding(self._lowered._device)
-        return tree_unflatten(self.in_tree, [sharding] * self.in_tree.num_leaves)
+        return tree_unflatten(self.in_tree, self._lowered._shardings[0])
 
     @property
     def output_shardings(self) -> Any:
-        sharding = SingleDeviceSharding(self._lowered._device)
-        return tree_unflatten(self.out_tree, [sharding] * self.out_tree.num_leaves)
+        default = SingleDeviceSharding(self._lowered._device)
+        count = self.out_tree.num_leaves
+        known = self._lowered._shardings[1] or [None] * count
+        return tree_unflatten(self.out_tree, [s or default for s in known])
 
     input_formats = input_shardings
     output_formats = output_shardings

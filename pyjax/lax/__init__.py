@@ -8,6 +8,7 @@ from pyjax.core.structural import reduce_sum_p as reduce_sum_p
 from pyjax.core.structural import transpose_p as transpose_p
 from pyjax.lax import elementwise_complex as _elementwise_complex
 from pyjax.lax import key_reuse as _key_reuse
+from pyjax.lax import layouts as layouts  # how results lie
 from pyjax.lax import linalg as linalg
 from pyjax.lax import traced_sizes as _traced_sizes
 from pyjax.lax.arithmetic import abs as abs

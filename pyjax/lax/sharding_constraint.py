@@ -6,14 +6,23 @@ It is written into the program all the same: as a sharding of HLO, or in the sha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from pyjax._config import options
 from pyjax.core.errors import fail, new_error
+from pyjax.core.jaxpr import JaxprEqn
 from pyjax.core.primitive import Primitive
+from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_map
+from pyjax.interpreters.layouts import Known, layout_rules, layout_sources
 from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.nary import define, unary_transpose
+from pyjax.runtime.placement import set_layouts_of_tracers
+from pyjax.runtime.result_layouts import layout_of
+from pyjax.sharding.mesh import AbstractMesh, devices_in_context, get_abstract_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import (
     NamedSharding,
@@ -71,6 +80,11 @@ def _dialect_axes(sharding: NamedSharding, rank: int) -> list[str]:
     return texts
 
 
+def _constraint_layout(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
+    found = layout_of(eqn.params["sharding"], len(eqn.outvars[0].aval.shape))
+    return operands if found is None else [found]
+
+
 sharding_constraint_p: Primitive = define(
     "sharding_constraint",
     abstract_eval=lambda x, *, sharding: [x],
@@ -83,15 +97,27 @@ sharding_constraint_p: Primitive = define(
 )
 
 
+layout_rules[sharding_constraint_p] = _constraint_layout
+layout_sources.add(sharding_constraint_p)
+
+
+def _put(x: Tracer, sharding: Any) -> Any:
+    named = isinstance(sharding, NamedSharding)
+    return sharding_constraint_p.bind1(x, sharding=sharding) if named else x
+
+
+set_layouts_of_tracers(_put)
+
+
 def _constrain(x: Any, target: Any) -> Any:
-    sharding = context_sharding("with_sharding_constraint", target, RuntimeError, entered=True)
-    if sharding is None:
-        return x
+    name = "with_sharding_constraint"
+    sharding = context_sharding(name, target, RuntimeError, entered=True)
     if not isinstance(sharding, Sharding):
         fail(
-            TypeError,
-            "with_sharding_constraint: shardings must be a Sharding or PartitionSpec, got "
-            f"{type(sharding).__name__}.",
+            ValueError if sharding is None else TypeError,
+            f"{name} got {sharding!r}, a {type(sharding).__name__}, as a sharding.",
+            "a constraint says how an array is to lie",
+            "pass a sharding or a PartitionSpec; leave arrays out whose layout does not matter",
         )
     if says_nothing(sharding):
         raise new_error(
@@ -100,12 +126,74 @@ def _constrain(x: Any, target: Any) -> Any:
             "its mesh is empty, so it says of no dimension how it is laid out",
             "leave the constraint out, or make the sharding with the mesh that you mean",
         )
-    resolve_device(sharding)  # one device, or an error that says so
     if isinstance(sharding, NamedSharding):
-        shape = getattr(x, "shape", ())
-        sharding.check_compatible_aval(tuple(shape))
-        sharding.shard_shape(tuple(shape))
+        sharding = _over_devices(sharding, x)
+        sharding.shard_shape(tuple(np.shape(x)))
+        if _already(sharding, x):
+            return x
+    else:
+        resolve_device(sharding)  # one device, or an error that says so
     return sharding_constraint_p.bind1(x, sharding=sharding)
+
+
+def _over_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
+    """With the devices of the mesh in context for those that an AbstractMesh lacks, if it is in
+    context. Inside of a program it may go without."""
+    if isinstance(sharding.mesh, AbstractMesh):
+        context = devices_in_context()
+        if {*sharding.mesh.axis_names} <= {*context.axis_names}:
+            sharding = sharding.update(mesh=context)
+        elif isinstance(x, Tracer):
+            return sharding
+    resolve_device(sharding)  # one device, or an error that says so
+    return sharding
+
+
+def _already(sharding: NamedSharding, x: Any) -> bool:
+    """Whether an array lies as a constraint says, which along axes of type Explicit it must.
+
+    Raises:
+      AssertionError: it does not.
+      ValueError: no mesh in context says that all axes are explicit, and the spec names some.
+    """
+    context = get_abstract_mesh()
+    if context.are_all_axes_explicit:
+        if isinstance(x, Tracer):
+            return False  # types do not say it here
+        lies = getattr(x, "sharding", None)
+        spec = lies.spec if isinstance(lies, NamedSharding) else PartitionSpec()
+        if _padded(spec, np.ndim(x)) == _padded(sharding.spec, np.ndim(x)):
+            return True
+        fail(
+            AssertionError,
+            f"with_sharding_constraint acts as an assert where all axes of the mesh are of type "
+            f"Explicit: the array lies as {spec}, and not as {sharding.spec}.",
+            f"the mesh in context is {context}",
+            "lay the array out with jax.sharding.reshard",
+        )
+    mesh = sharding.mesh if context.empty else context
+    if not _names(sharding.spec) <= {*mesh.auto_axes, *mesh.manual_axes}:
+        fail(
+            ValueError,
+            f"The spec of the sharding passed to with_sharding_constraint can only refer to Auto "
+            f"axes of the mesh. Got spec={sharding.spec} and mesh={mesh}.",
+            "along Explicit axes nothing is left to the compiler",
+            "lay the array out with jax.sharding.reshard",
+        )
+    return False
+
+
+def _names(spec: PartitionSpec) -> set[Any]:
+    entries = [e if isinstance(e, tuple) else (e,) for e in spec]
+    return {name for e in entries for name in e} - {None, UNCONSTRAINED}
+
+
+def _padded(spec: PartitionSpec, ndim: int) -> PartitionSpec:
+    """With an entry for each dimension; entries beyond them are left out if they say nothing."""
+    entries = [*spec, *[None] * (ndim - len(spec))]
+    while len(entries) > ndim and entries[-1] is None:
+        entries.pop()
+    return spec.update(partitions=entries)
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -116,7 +204,9 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
       shardings: Sharding, PartitionSpec for the mesh in context, or a pytree prefix of those.
     Raises:
       RuntimeError: a PartitionSpec without a mesh in context.
-      ValueError: a value has fewer dimensions than its PartitionSpec, or the mesh is empty.
+      ValueError: a value has fewer dimensions than its PartitionSpec; the mesh is empty; None; the
+        spec names axes of type Explicit, whose layouts are `reshard`'s.
+      AssertionError: all axes of the mesh in context are explicit, and the array lies otherwise.
       NotImplementedError: the sharding has several devices.
     """
     if shardings is None or isinstance(shardings, (Sharding, PartitionSpec)):
@@ -125,3 +215,84 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         shardings, x, is_leaf=lambda t: t is None or isinstance(t, (Sharding, PartitionSpec))
     )
     return tree_map(_constrain, x, targets)
+
+
+# -- layouts that are asked for along explicit axes ------------------------------------------------
+
+
+def explicit_sharding(name: str, target: Any) -> NamedSharding:
+    """The sharding that a function is told by `out_sharding=`, along axes of type Explicit.
+
+    Args:
+      target: NamedSharding, or PartitionSpec for the mesh in context.
+    Raises:
+      TypeError: anything else.
+      ValueError: a PartitionSpec without a mesh in context; it names axes of other types.
+    """
+    if not isinstance(target, (NamedSharding, PartitionSpec)):
+        fail(
+            TypeError,
+            f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "
+            f"`PartitionSpec`. Got {target} of type: {type(target)}.",
+            "It says along which mesh axes the dimensions of the result are split.",
+            "jax.device_put(x, target) takes other shardings, and devices.",
+        )
+    context = get_abstract_mesh()
+    if isinstance(target, PartitionSpec):
+        if context.empty:
+            fail(
+                ValueError,
+                "Using PartitionSpec when you are not under a mesh context is not allowed: "
+                f"{name} got {target}.",
+                "Its entries name axes of a mesh.",
+                "Please pass a NamedSharding instance or enter into a mesh context via "
+                "`jax.set_mesh`.",
+            )
+        target = NamedSharding(context, target)
+    mesh = target.mesh
+    others = [n for n in _names(target.spec) if n not in mesh.explicit_axes]
+    if others:
+        kinds = dict(zip(mesh.axis_names, mesh.axis_types))
+        fail(
+            ValueError,
+            f"PartitionSpec passed to {name} cannot contain axis names that are of type Auto or "
+            f"Manual. Got PartitionSpec: {target.spec} with axis name: {others[0]} of type: "
+            f"{kinds[others[0]]}.",
+            "Along such axes types do not say how arrays are split.",
+            "with_sharding_constraint asks the compiler for a layout along Auto axes; "
+            "explicit_axes makes axes explicit inside of a function.",
+        )
+    return target
+
+
+def reshard_to(x: Any, target: NamedSharding) -> Any:
+    """An array as `explicit_sharding` says; where no mesh with devices is meant, as it is."""
+    spec = _padded(target.spec, np.ndim(x))
+    mesh = target.mesh
+    if isinstance(mesh, AbstractMesh):
+        context = devices_in_context()
+        if context.axis_names == mesh.axis_names and context.axis_sizes == mesh.axis_sizes:
+            mesh = context
+    sharding = NamedSharding(mesh, spec)
+    sharding.shard_shape(tuple(np.shape(x)))
+    if isinstance(mesh, AbstractMesh):
+        return x
+    resolve_device(sharding)
+    return sharding_constraint_p.bind1(x, sharding=sharding)
+
+
+def laid_out_as(name: str, x: Any, out_sharding: Any) -> Any:
+    """The result of a function as its `out_sharding=` says: None, or that of an empty mesh (as
+    `typeof(x).sharding` is where no mesh is in use), say nothing."""
+    if out_sharding is None or says_nothing(out_sharding):
+        return x
+    target = explicit_sharding(name, out_sharding)
+    context = get_abstract_mesh()
+    if not context.empty and context.shape_tuple != target.mesh.shape_tuple:
+        fail(
+            ValueError,
+            f"{name}: Context mesh {context} should match the mesh of sharding {target.mesh}.",
+            "What is computed inside of a mesh lies over that mesh.",
+            "Pass a PartitionSpec, which is for the mesh in context.",
+        )
+    return reshard_to(x, target)

@@ -13,14 +13,11 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail, new_error
-from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
-from pyjax.lax.sharding_constraint import with_sharding_constraint
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.runtime.placement import device_put
 from pyjax.sharding.mesh import AxisType, Mesh
-from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import Sharding, context_sharding, resolve_device
 from xla_backend.runtime.client import Device
 
@@ -63,23 +60,6 @@ def make_mesh(
         grid[place] = device
     types = (AxisType.Explicit,) * len(shape) if axis_types is None else axis_types
     return Mesh(grid, tuple(axis_names), types)
-
-
-def reshard(xs: Any, out_shardings: Any) -> Any:
-    """The same arrays in another layout: device_put for arrays, a constraint inside jit.
-
-    Args:
-      out_shardings: Sharding, PartitionSpec for the mesh in context, or a pytree prefix of those.
-    """
-    leaf = (Sharding, PartitionSpec)
-    targets = tree_broadcast(out_shardings, xs, is_leaf=lambda t: t is None or isinstance(t, leaf))
-
-    def move(x: Any, target: Any) -> Any:
-        if isinstance(x, Tracer):
-            return with_sharding_constraint(x, target)
-        return device_put(x, context_sharding("reshard", target))
-
-    return tree_map(move, xs, targets)
 
 
 def make_array_from_callback(

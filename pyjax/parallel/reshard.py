@@ -8,8 +8,8 @@ from functools import wraps
 from typing import Any
 
 from pyjax.core.errors import fail
-from pyjax.core.tree_util import tree_map
-from pyjax.runtime.placement import device_put
+from pyjax.core.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
+from pyjax.lax.sharding_constraint import explicit_sharding, reshard_to
 from pyjax.sharding.mesh import AxisType, get_abstract_mesh, use_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import Sharding
@@ -25,7 +25,9 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     Returns:
       The same values with these shardings.
     Raises:
-      ValueError: a PartitionSpec, and no mesh is in context, or one that does not fit.
+      TypeError: another kind of sharding, or a device; what is no array.
+      ValueError: a PartitionSpec, and no mesh is in context, or one that does not fit; it names
+        axes that are not of type Explicit; None.
 
     >>> import pyjax, pyjax.numpy as jnp
     >>> mesh = pyjax.make_mesh((1,), ("x",))
@@ -33,22 +35,21 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     P('x',)
     """
 
-    def one(sharding: Any, x: Any) -> Any:
-        if isinstance(sharding, PartitionSpec) and get_abstract_mesh().empty:
-            fail(
-                ValueError,
-                "Using PartitionSpec when you are not under a mesh context is not allowed: reshard "
-                f"got {sharding}.",
-                "Its entries name axes of a mesh.",
-                "Please pass a NamedSharding instance or enter into a mesh context via "
-                "`jax.set_mesh`.",
-            )
-        return tree_map(lambda leaf: device_put(leaf, sharding), x)
+    is_layout = lambda v: v is None or isinstance(v, (PartitionSpec, Sharding))
+    targets = broadcast_prefix(out_shardings, xs, is_layout)
+    leaves, tree = tree_flatten(xs)
+    return tree_unflatten(tree, [_reshard(x, target) for x, target in zip(leaves, targets)])
 
-    def is_layout(v: Any) -> bool:
-        return v is None or isinstance(v, (PartitionSpec, Sharding))
 
-    return tree_map(one, out_shardings, xs, is_leaf=is_layout)
+def _reshard(x: Any, target: Any) -> Any:
+    if target is None:
+        fail(
+            ValueError,
+            "reshard got None instead of a sharding.",
+            "it lays arrays out as it is told",
+            "leave the array out, or pass P() for one that is not split",
+        )
+    return reshard_to(x, explicit_sharding("reshard", target))
 
 
 @contextmanager
@@ -127,7 +128,7 @@ def explicit_axes(
       in_sharding: of the positional arguments, as `reshard` takes them; here, or as a keyword of
         the call.
     Raises:
-      TypeError: in_sharding is in neither place.
+      TypeError: in_sharding is in neither place.   ValueError: no mesh is in context.
 
     >>> import pyjax, pyjax.numpy as jnp
     >>> mesh = pyjax.make_mesh((1,), ("x",), axis_types=(AxisType.Auto,))
@@ -143,6 +144,13 @@ def explicit_axes(
     def call(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
         layouts = made_with if in_sharding is None else in_sharding
         _required("in_sharding", layouts)
+        if get_abstract_mesh().empty:
+            fail(
+                ValueError,
+                "explicit_axes: Context mesh cannot be empty.",
+                "it makes axes of the mesh in context explicit",
+                "call it inside `with jax.set_mesh(mesh):`",
+            )
         with _axes_are(AxisType.Explicit, axes):
             single = isinstance(layouts, (PartitionSpec, Sharding))
             moved = [reshard(x, layouts) for x in args] if single else reshard(args, layouts)

@@ -21,6 +21,7 @@ from pyjax.core.structural import broadcast, pvary, reshape
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import LoweringContext
+from pyjax.interpreters.layouts import Known, layout_rules, layout_sources
 from pyjax.interpreters.lift_constants import Lift, bind_lifted, lift_rules
 from pyjax.interpreters.partial_eval import PartialTrace, partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, define_primitive
@@ -40,6 +41,7 @@ from pyjax.parallel.blocks import (
     split,
     whole_shape,
 )
+from pyjax.runtime.result_layouts import layout_of
 from pyjax.sharding.mesh import AbstractMesh, AxisType, Mesh, use_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding
@@ -592,4 +594,18 @@ shard_map_p = define_primitive(
 )
 lift_rules[shard_map_p] = _lift
 varying_rules[shard_map_p] = _variation
+
+
+def _layouts(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
+    mesh = eqn.params["mesh"]
+    if isinstance(mesh, AbstractMesh):
+        return [None] * len(eqn.outvars)
+    return [
+        layout_of(NamedSharding(mesh, spec), len(v.aval.shape))
+        for spec, v in zip(eqn.params["out_specs"], eqn.outvars)
+    ]
+
+
+layout_rules[shard_map_p] = _layouts
+layout_sources.add(shard_map_p)
 program_contexts[shard_map_p] = in_body_of

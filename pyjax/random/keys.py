@@ -22,10 +22,8 @@ from pyjax.core.source_info import warn_user
 from pyjax.lax import key_movement as key_movement  # lets data movement take keys
 from pyjax.lax import random_keys
 from pyjax.lax.random_generators import PRNGImpl, prngs
-from pyjax.lax.sharding_constraint import with_sharding_constraint
+from pyjax.lax.sharding_constraint import laid_out_as
 from pyjax.numpy.util import axis_items
-from pyjax.sharding.partition_spec import PartitionSpec
-from pyjax.sharding.shardings import NamedSharding, says_nothing
 
 Array = Any
 
@@ -169,16 +167,7 @@ def laid_out(draw: _Draw) -> _Draw:
 
     @functools.wraps(draw)
     def drawn(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
-        if out_sharding is None or says_nothing(out_sharding):
-            return draw(*args, **kwargs)
-        if not isinstance(out_sharding, (NamedSharding, PartitionSpec)):
-            raise new_error(
-                TypeError,
-                f"{draw.__name__} got out_sharding={out_sharding!r}",
-                "it is a NamedSharding, or a PartitionSpec for the mesh in context",
-                f"pyjax.device_put(pyjax.random.{draw.__name__}(...), sharding) for others",
-            )
-        return with_sharding_constraint(draw(*args, **kwargs), out_sharding)
+        return laid_out_as(draw.__name__, draw(*args, **kwargs), out_sharding)
 
     return drawn  # type: ignore[return-value]
 

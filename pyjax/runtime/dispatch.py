@@ -40,13 +40,17 @@ from pyjax.runtime.array import (
     array_from_host,
     array_spec,
     from_numpy,
+    laid_out,
 )
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.profile_guided import recompile_when_measured
 from pyjax.runtime.program import Call, Program
 from pyjax.runtime.refs import DeviceRef, ref_program
+from pyjax.runtime.result_layouts import Shardings, result_shardings
 from pyjax.runtime.sized_programs import SizedProgram
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
+from pyjax.sharding.mesh import devices_in_context
+from pyjax.sharding.shardings import NamedSharding
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
@@ -222,15 +226,18 @@ def make_program(
     device: Device,
     committed: bool,
     debug: DebugInfo = UNKNOWN,
+    layouts: Shardings = (),
 ) -> Program:
-    """Wrap an executable; which donations came true is read off its aliases."""
-    return Program(
-        executable,
-        device,
-        constants,
-        [array_spec(aval, device, committed) for aval in out_avals],
-        debug,
-    )
+    """Wrap an executable; which donations came true is read off its aliases.
+
+    Args:
+      layouts: how the first results lie, or None for one that has no mesh.
+    """
+    specs = [array_spec(aval, device, committed) for aval in out_avals]
+    for i, sharding in enumerate(layouts):
+        if sharding is not None:
+            specs[i] = laid_out(array_spec(out_avals[i], device, True), sharding)
+    return Program(executable, device, constants, specs, debug)
 
 
 class Guarded(NamedTuple):
@@ -280,8 +287,14 @@ def compile_jaxpr(
     committed: bool,
     donated: Sequence[bool] = (),
     overrides: Mapping[str, Any] | None = None,
+    layouts: Shardings = (),
 ) -> Program | SizedProgram:
-    """Lower and compile a jaxpr for one device. `overrides`: XLA flags for this program."""
+    """Lower and compile a jaxpr for one device.
+
+    Args:
+      overrides: XLA flags for this program.
+      layouts: of its results.
+    """
     check_execution(name)
     with_refs = ref_program(closed, donated)
     if with_refs is not None:
@@ -305,7 +318,7 @@ def compile_jaxpr(
     if has_sizes:
         program = _compile_sized(closed, name, device, committed, overrides)
     else:
-        program = _compile_jaxpr(closed, name, device, committed, donated, overrides)
+        program = _compile_jaxpr(closed, name, device, committed, donated, overrides, layouts)
     for wrap in reversed(wraps):
         program.wrap(wrap)
     if with_refs is not None:
@@ -338,6 +351,7 @@ def _compile_jaxpr(
     committed: bool,
     donated: Sequence[bool],
     overrides: Mapping[str, Any] | None,
+    layouts: Shardings = (),
 ) -> Program:
     options_now = compile_options(
         with_overrides(dict(overrides)) if overrides else current_debug_options()
@@ -346,9 +360,8 @@ def _compile_jaxpr(
     if not (any(donated) or overrides or profiled_runs or _watched(options_now)):
         generic = shape_generic.find(closed, name, device.client, options_now)
         if generic is not None:
-            return make_program(
-                generic, (), closed.out_avals, device, committed, closed.jaxpr.debug_info
-            )
+            debug = closed.jaxpr.debug_info
+            return make_program(generic, (), closed.out_avals, device, committed, debug, layouts)
     hoisted, constants = hoist_constants(closed)
     module = lower(hoisted, name, device.platform, donated if any(donated) else ())
     if options.dump_ir_to.value:
@@ -356,7 +369,8 @@ def _compile_jaxpr(
     debug = closed.jaxpr.debug_info
 
     def made(executable: LoadedExecutable) -> Program:
-        return make_program(executable, constants, closed.out_avals, device, committed, debug)
+        avals = closed.out_avals
+        return make_program(executable, constants, avals, device, committed, debug, layouts)
 
     if not profiled_runs:
         return made(_compile_module(module, device, options_now))
@@ -530,7 +544,9 @@ def _compile_primitive(
     avals = [a.aval for a in arrays]
     debug = DebugInfo(EAGER, primitive.name)
     options_now = compile_options(current_debug_options())
-    if fault_checks() is None and not _watched(options_now):
+    inputs = [a.spec.sharding for a in arrays]
+    over_mesh = any(isinstance(s, NamedSharding) for s in inputs) or not devices_in_context().empty
+    if fault_checks() is None and not _watched(options_now) and not over_mesh:
         found = shape_generic.find_primitive(primitive, avals, params, device.client, options_now)
         if found is not None:
             program = make_program(found[0], (), found[1], device, committed, debug)
@@ -539,7 +555,8 @@ def _compile_primitive(
     closed, _ = partial_eval.trace_to_jaxpr(
         lambda *xs: primitive.bind_all(*xs, **params), avals, debug=debug
     )
-    compiled = compile_jaxpr(closed, primitive.name, device, committed)
+    layouts = result_shardings(closed, inputs, device)
+    compiled = compile_jaxpr(closed, primitive.name, device, committed, layouts=layouts)
     compiled.bring_from([a.device for a in arrays])
     return compiled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,13 @@ from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.layouts import Format, Layout
 from pyjax.sharding.partition_spec import PartitionSpec
-from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, resolve_device
+from pyjax.sharding.shardings import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    context_sharding,
+    resolve_device,
+)
 from xla_backend.runtime.client import Device
 
 
@@ -46,14 +53,21 @@ def device_put(
     Raises:
       TypeError: a leaf is not a valid array type, or `device` is none of the above.
       ValueError: a PartitionSpec without a mesh in context; a kind of memory that there is not; a
-        layout of another rank.
+        layout of another rank; a spec that does not fit; `donate` and `may_alias`.
       NotImplementedError: another memory than the device's; several devices; another order of
         elements than NumPy's.
 
     >>> device_put([1.0, 2]) [1].dtype
     dtype('int32')
     """
-    del src, donate, may_alias
+    del src
+    if donate and may_alias:
+        fail(
+            ValueError,
+            "device_put: may_alias and donate cannot be True at the same time.",
+            "a donated array gives its memory away, and an alias shares it",
+            "set one of them",
+        )
     if device is None or isinstance(device, (Device, *_TARGETS)):
         return tree_map(lambda leaf: _put(leaf, device), x)
     targets = tree_broadcast(device, x, is_leaf=lambda t: t is None or isinstance(t, _TARGETS))
@@ -68,20 +82,33 @@ def _put(value: Any, target: Any) -> Any:
         if isinstance(target.layout, Layout):
             target.layout.check("device_put", value)
         target = target.sharding
-    if isinstance(value, Tracer):
-        return value  # placement inside a program is the compiler's business
     if isinstance(target, MemorySpace):
         _check_memory(target)
         target = None
-    sharding = _over_mesh(target)
-    if type(sharding) is NamedSharding:
-        return relaid(_put_on(value, resolve_device(sharding)), sharding)
-    return _put_on(value, resolve_device(sharding))
+    sharding = context_sharding("device_put", target)
+    device = resolve_device(sharding)
+    if isinstance(sharding, NamedSharding) and device is not None:
+        sharding.shard_shape(abstractify(value).shape)
+    if isinstance(value, Tracer):
+        # Where a program runs is the compiler's business.
+        return value if device is None else _lay_out[0](value, sharding)
+    put = _put_on(value, device)
+    if isinstance(sharding, (NamedSharding, SingleDeviceSharding)) and device is not None:
+        return relaid(put, sharding)
+    return put
 
 
-def _over_mesh(target: Any) -> Any:
-    """A PartitionSpec as a sharding over the mesh in context; anything else as it is."""
-    return context_sharding("device_put", target)
+def _as_it_is(value: Tracer, sharding: Any) -> Tracer:
+    return value
+
+
+# How a program says it is of a higher layer, which puts itself here.
+_lay_out: list[Callable[[Tracer, Any], Any]] = [_as_it_is]
+
+
+def set_layouts_of_tracers(lay_out: Callable[[Tracer, Any], Any]) -> None:
+    """What `device_put` inside of a program does."""
+    _lay_out[0] = lay_out
 
 
 def _check_memory(space: MemorySpace) -> None:

@@ -30,7 +30,7 @@ def assert_on(result: Any, device: Any, committed: bool = True) -> None:
     for leaf in leaves:
         assert (leaf.device, leaf.committed) == (device, committed)
         assert leaf.devices() == {device}
-        assert leaf.sharding.device is device
+        assert leaf.sharding.device_set == {device}
 
 
 def raises(kind: type[Exception], text: str, call: Any) -> None:

@@ -1,0 +1,150 @@
+"""What `in_shardings` and `out_shardings` say of the arguments and results of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from pyjax.core.avals import ShapedArray
+from pyjax.core.errors import fail, new_error
+from pyjax.core.pytree import tree_unflatten
+from pyjax.core.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path
+from pyjax.interpreters.traced_function import TracedFunction
+from pyjax.lax.sharding_constraint import sharding_constraint_p
+from pyjax.runtime.result_layouts import Shardings, result_shardings
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import (
+    NamedSharding,
+    Sharding,
+    SingleDeviceSharding,
+    common_device,
+    context_sharding,
+)
+from xla_backend.runtime.client import Device
+
+_is_none = lambda x: x is None
+
+
+class JitShardings:
+    """The shardings that a `jit` was given.
+
+    Args:
+      inputs, outputs: pytree prefixes of the positional arguments and of the result; leaves are
+        shardings, PartitionSpecs for the mesh in context at the call, devices, or None.
+    Raises:
+      TypeError: other leaves.
+    """
+
+    def __init__(self, inputs: Any, outputs: Any) -> None:
+        self.inputs = tuple(inputs) if isinstance(inputs, list) else inputs
+        self._outputs = outputs
+        for name, tree in (("in_shardings", self.inputs), ("out_shardings", outputs)):
+            for path, leaf in tree_flatten_with_path(tree)[0]:
+                if not isinstance(leaf, (Device, Sharding, PartitionSpec)):
+                    fail(
+                        TypeError,
+                        f"{name}{keystr(path)} of jit is {leaf!r}, a {type(leaf).__name__}.",
+                        "its leaves say where arrays lie",
+                        "write a sharding, a PartitionSpec, a device, or None where it does not "
+                        "matter",
+                    )
+
+    def key(self) -> Hashable:
+        """What programs depend on."""
+        return tuple(
+            (tuple(leaves), tree.exact_key())
+            for leaves, tree in (
+                tree_flatten(t, is_leaf=_is_none) for t in (self.inputs, self._outputs)
+            )
+        )
+
+    def device(self) -> Device | None:
+        """The one device that is named; None: none, or that of the mesh in context."""
+        leaves = tree_flatten((self.inputs, self._outputs))[0]
+        return common_device([x for x in leaves if not isinstance(x, PartitionSpec)])
+
+    def of_results(
+        self, traced: TracedFunction, arrays: Sequence[Any], device: Device
+    ) -> Shardings:
+        """How the results of a program lie, for arguments that lie as `arrays` do, or are described
+        as lying.
+
+        Raises:
+          ValueError: a sharding does not fit its array.
+        """
+        given = self._of_arguments(traced)
+        inputs = [
+            _lies(x) if wanted is None else wanted
+            for x, wanted in zip(arrays, given or [None] * len(arrays))
+        ]
+        found = list(result_shardings(traced.with_constants, inputs, device))
+        wanted = self._of_outputs(traced)
+        if any(s is not None for s in wanted):
+            found = found or [None] * len(wanted)
+            found = [own if own is not None else other for own, other in zip(wanted, found)]
+        return found
+
+    def of_inputs(self, traced: TracedFunction, arrays: Sequence[Any], device: Device) -> Shardings:
+        """How the arguments of a program are taken."""
+        given = self._of_arguments(traced) or [None] * len(arrays)
+        default = SingleDeviceSharding(device)
+        return [s or _lies(x) or default for s, x in zip(given, arrays)]
+
+    def constrained(self, traced: TracedFunction, results: Sequence[Any]) -> list[Any]:
+        """The results of a call inside of another program, laid out as they are to be."""
+        self._of_arguments(traced)
+        if self._outputs is None:
+            return list(results)
+        return [
+            sharding_constraint_p.bind1(x, sharding=s) if isinstance(s, NamedSharding) else x
+            for x, s in zip(results, self._of_outputs(traced))
+        ]
+
+    def _of_arguments(self, traced: TracedFunction) -> list[Sharding | None]:
+        if self.inputs is None:
+            return []
+        avals = traced.with_constants.in_avals
+        args, kwargs = tree_unflatten(traced.in_tree, avals)
+        if kwargs:
+            fail(
+                ValueError,
+                "jit does not support kwargs when in_shardings is specified, got "
+                f"{', '.join(kwargs)}.",
+                "in_shardings are those of the positional arguments",
+                "pass them by position",
+            )
+        return _spread("arguments", self.inputs, args, avals)
+
+    def _of_outputs(self, traced: TracedFunction) -> list[Sharding | None]:
+        if self._outputs is None:
+            return []
+        avals = traced.out_avals
+        return _spread("results", self._outputs, tree_unflatten(traced.out_tree, avals), avals)
+
+
+def _lies(x: Any) -> Sharding | None:
+    """Of an array over a mesh, or a description of one; None: nothing is said."""
+    sharding = getattr(x, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) else None
+
+
+def _spread(
+    what: str, prefix: Any, values: Any, avals: Sequence[ShapedArray]
+) -> list[Sharding | None]:
+    """The sharding of each array; None: nothing is said."""
+    found: list[Sharding | None] = []
+    for leaf, aval in zip(broadcast_prefix(prefix, values, _is_none), avals):
+        sharding = context_sharding("jit", leaf, RuntimeError)
+        if isinstance(sharding, Device):
+            sharding = SingleDeviceSharding(sharding)
+        if isinstance(sharding, NamedSharding):
+            try:
+                sharding.shard_shape(aval.shape)
+            except ValueError as error:
+                raise new_error(
+                    ValueError,
+                    f"One of the {what} of a jitted function is incompatible with its sharding "
+                    f"annotation {sharding}: {error}",
+                ) from None
+        found.append(sharding)
+    return found
