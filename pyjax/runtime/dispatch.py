@@ -544,7 +544,7 @@ def _compile_primitive(
     avals = [a.aval for a in arrays]
     debug = DebugInfo(EAGER, primitive.name)
     options_now = compile_options(current_debug_options())
-    inputs = [a.spec.sharding for a in arrays]
+    inputs = [a.spec.sharding if type(a) is DeviceArray else None for a in arrays]
     over_mesh = any(isinstance(s, NamedSharding) for s in inputs) or not devices_in_context().empty
     if fault_checks() is None and not _watched(options_now) and not over_mesh:
         found = shape_generic.find_primitive(primitive, avals, params, device.client, options_now)

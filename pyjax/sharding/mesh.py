@@ -513,7 +513,15 @@ class set_mesh:
 
 
 class use_abstract_mesh(ContextDecorator):
-    """Make an abstract mesh the one in context for a block."""
+    """Make an abstract mesh the one in context for a block.
+
+    Raises:
+      ValueError: it is no AbstractMesh.
+
+    >>> with use_abstract_mesh(AbstractMesh((2,), ("x",))):
+    ...     get_abstract_mesh().shape["x"]
+    2
+    """
 
     def __init__(self, mesh: AbstractMesh) -> None:
         if not isinstance(mesh, AbstractMesh):
