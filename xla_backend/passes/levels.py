@@ -13,6 +13,8 @@ from xla_backend.passes.registry import checked_names
 # generation has no other way to run the opcode, or relies on what the pass leaves. Passes and
 # pipelines that are not listed run at every level.
 LEVELS: dict[str, int] = {
+    "spmd-partitioning": 0,
+    "spmd-partitioner": 0,
     "layout-normalization": 0,
     "defuser": 0,
     "dynamic-dimension-simplifier": 0,

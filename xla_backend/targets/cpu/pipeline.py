@@ -23,6 +23,7 @@ from xla_backend.passes.standard import (
     simplification,
 )
 from xla_backend.runtime.custom_calls import has_custom_call
+from xla_backend.spmd.pipeline import SpmdPartitioning
 from xla_backend.targets.cpu.dot_rules import has_product
 from xla_backend.targets.cpu.output_fusion_rules import takes_epilogue
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
@@ -34,6 +35,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
     run at which level is in `passes.levels`.
     """
     passes: list[HloPass] = [
+        SpmdPartitioning(options),
         *preparation(has_custom_call),
         ReduceScatterLeadingDimension(),
         expansion(options, SORT_TYPES),

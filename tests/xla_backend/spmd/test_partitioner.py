@@ -1,0 +1,290 @@
+"""Partitioned programs against whole ones, and the collectives of known patterns."""
+
+import numpy as np
+import pytest
+from spmd_checks import check, collectives, partitioned, program
+
+import xla_backend
+from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.hlo.evaluator import evaluate_partitioned
+
+AB = "mesh['a'=2,'b'=2]"
+ROWS, COLUMNS = f"{{{AB}, [{{'a'}}, {{}}]}}", f"{{{AB}, [{{}}, {{'a'}}]}}"
+WHOLE = f"{{{AB}, [{{}}, {{}}]}}"
+
+
+def param(name, shape, number, sharding):
+    return f"{name} = {shape} parameter({number}), sharding={sharding}\n"
+
+
+# name -> (shardings of x f32[8,12] and y f32[12,8], body with SHARDING for the root's, root's
+# sharding, collectives)
+MATRICES = {
+    "rows": (ROWS, WHOLE, ROWS, {}),
+    "columns": (WHOLE, COLUMNS, COLUMNS, {}),
+    "both": (ROWS, f"{{{AB}, [{{}}, {{'b'}}]}}", f"{{{AB}, [{{'a'}}, {{'b'}}]}}", {}),
+    "contracted": (COLUMNS, ROWS, WHOLE, {"all-reduce": 1}),
+    "contracted to rows": (COLUMNS, ROWS, ROWS, {"reduce-scatter": 1}),
+    "gathered": (ROWS, WHOLE, WHOLE, {"all-gather": 1}),
+    "to columns": (ROWS, WHOLE, COLUMNS, {"all-to-all": 1}),
+    "both contracted": (
+        f"{{{AB}, [{{}}, {{'a','b'}}]}}",
+        f"{{{AB}, [{{'a','b'}}, {{}}]}}",
+        WHOLE,
+        {"all-reduce": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_products(name):
+    x, y, root, wanted = MATRICES[name]
+    done = check(
+        param("x", "f32[8,12]", 0, x)
+        + param("y", "f32[12,8]", 1, y)
+        + "ROOT r = f32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        + f"sharding={root}",
+        4,
+    )
+    assert collectives(done) == wanted
+
+
+# root instruction on x = f32[8,4,12]; shardings of x; of the result
+S3 = f"{{{AB}, [{{'a'}}, {{}}, {{'b'}}]}}"
+ONE = {
+    "negate": ("f32[8,4,12] negate(x)", S3, S3, {}),
+    "transpose": (
+        "f32[12,8,4] transpose(x), dimensions={2,0,1}",
+        S3,
+        f"{{{AB}, [{{'b'}}, {{'a'}}, {{}}]}}",
+        {},
+    ),
+    "merge": ("f32[32,12] reshape(x)", S3, f"{{{AB}, [{{'a'}}, {{'b'}}]}}", {}),
+    "split": (
+        "f32[2,4,4,3,4] reshape(x)",
+        S3,
+        f"{{{AB}, [{{'a'}}, {{}}, {{}}, {{}}, {{}}]}}",
+        {"all-gather": 1},
+    ),
+    "split evenly": (
+        "f32[2,4,4,4,3] reshape(x)",
+        S3,
+        f"{{{AB}, [{{'a'}}, {{}}, {{}}, {{'b'}}, {{}}]}}",
+        {},
+    ),
+    "merge all": ("f32[384] reshape(x)", S3, f"{{{AB}, [{{'a','b'}}]}}", {"all-gather": 1}),
+    "reverse": ("f32[8,4,12] reverse(x), dimensions={1}", S3, S3, {}),
+    "slice": ("f32[8,2,12] slice(x), slice={[0:8], [1:3], [0:12]}", S3, S3, {}),
+    "slice of parts": (
+        "f32[4,4,12] slice(x), slice={[2:6], [0:4], [0:12]}", S3, S3, {"all-gather": 1},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_one_operand(name):
+    line, x, root, wanted = ONE[name]
+    done = check(param("x", "f32[8,4,12]", 0, x) + f"ROOT r = {line}, sharding={root}", 4)
+    assert collectives(done) == wanted
+
+
+def test_iota_counts_from_the_parts_position():
+    check(f"ROOT r = s32[8,4] iota(), iota_dimension=0, sharding={ROWS}", 4)
+    check(f"ROOT r = f32[8,4] iota(), iota_dimension=1, sharding={COLUMNS}", 4)
+
+
+def test_constants_are_cut():
+    check(f"ROOT r = s32[2,2] constant({{ {{1,2}}, {{3,4}} }}), sharding={COLUMNS}", 4)
+
+
+@pytest.mark.parametrize("dimensions", ["0", "1", "0,1"])
+def test_sums(dimensions):
+    left = {"0": "f32[12]", "1": "f32[8]", "0,1": "f32[]"}[dimensions]
+    done = check(
+        param("x", "f32[8,12]", 0, f"{{{AB}, [{{'a'}}, {{'b'}}]}}")
+        + "z = f32[] constant(0)\n"
+        + f"ROOT r = {left} reduce(x, z), dimensions={{{dimensions}}}, to_apply=sum, "
+        + "sharding={replicated}",
+        4,
+    )
+    assert collectives(done)["all-reduce"] == 1
+
+
+def test_a_start_that_is_not_neutral_is_added_once():
+    done = check(
+        param("x", "f32[8,12]", 0, ROWS)
+        + "z = f32[] constant(5)\n"
+        + "ROOT r = f32[12] reduce(x, z), dimensions={0}, to_apply=sum, sharding={replicated}",
+        4,
+    )
+    assert collectives(done) == {"all-gather": 1}
+
+
+def test_tiles_of_devices():
+    """What XLA's tile assignments spell, transposed ones and replicated rest included."""
+    check(
+        param("x", "f32[8,12]", 0, "{devices=[2,2]<=[2,2]T(1,0)}")
+        + param("y", "f32[12,8]", 1, "{devices=[2,1,2]<=[4] last_tile_dim_replicate}")
+        + "ROOT r = f32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        + "sharding={devices=[1,4]<=[4]}",
+        4,
+    )
+
+
+LOOP = """sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+body { s = (s32[], f32[8,8], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8,8] get-tuple-element(s), index=1
+  y = f32[8,8] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  d = f32[8,8] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  k = f32[] constant(0.0625)
+  h = f32[8,8] broadcast(k), dimensions={}
+  z = f32[8,8] multiply(d, h)
+  ROOT t = (s32[], f32[8,8], f32[8,8]) tuple(j, z, y) }
+condition { s = (s32[], f32[8,8], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT r = pred[] compare(i, n), direction=LT }
+"""
+
+
+@pytest.mark.parametrize("x", [ROWS, COLUMNS, WHOLE])
+@pytest.mark.parametrize("y", [ROWS, COLUMNS, WHOLE])
+def test_loops(x, y):
+    check(
+        param("x", "f32[8,8]", 0, x)
+        + param("y", "f32[8,8]", 1, y)
+        + f"""z = s32[] constant(0)
+        t = (s32[], f32[8,8], f32[8,8]) tuple(z, x, y)
+        w = (s32[], f32[8,8], f32[8,8]) while(t), condition=condition, body=body
+        ROOT r = f32[8,8] get-tuple-element(w), index=1, sharding={ROWS}""",
+        4,
+        LOOP,
+    )
+
+
+def test_branches():
+    called = """then { p = (f32[8,12], f32[12]) parameter(0)
+      ROOT r = f32[8,12] get-tuple-element(p), index=0 }
+    otherwise { p = (f32[8,12], f32[12]) parameter(0)
+      y = f32[12] get-tuple-element(p), index=1
+      ROOT b = f32[8,12] broadcast(y), dimensions={1} }
+    """
+    check(
+        param("x", "f32[8,12]", 0, ROWS)
+        + param("y", "f32[12]", 1, f"{{{AB}, [{{'b'}}]}}")
+        + param("p", "pred[]", 2, "{replicated}")
+        + f"""t = (f32[8,12], f32[12]) tuple(x, y)
+        ROOT r = f32[8,12] conditional(p, t, t), true_computation=then,
+          false_computation=otherwise, sharding={COLUMNS}""",
+        4,
+        called,
+    )
+
+
+def test_manual_parts():
+    """What shard_map is lowered to."""
+    check_manual = f"""x = f32[8,12] parameter(0), sharding={ROWS}
+      c = f32[8,12] custom-call(x), custom_call_target="Sharding", sharding={ROWS}
+      m = f32[4,12] custom-call(c), custom_call_target="SPMDFullToShardShape", sharding={{manual}}
+      s = f32[4,12] all-reduce(m), channel_id=1, use_global_device_ids=true,
+        replica_groups={{{{0,2}},{{1,3}}}}, to_apply=sum, sharding={{manual}}
+      ROOT r = f32[4,12] custom-call(s), custom_call_target="SPMDShardToFullShape", sharding={WHOLE}
+    """
+    done = partitioned(program(check_manual, 4))
+    x = np.arange(96, dtype=np.float32).reshape(8, 12)
+    for (got,) in evaluate_partitioned(done, [[x[:4]], [x[:4]], [x[4:]], [x[4:]]]):
+        np.testing.assert_array_equal(got, x[:4] + x[4:])
+
+
+MLP = "mesh['d'=2,'m'=2]"
+
+
+def test_megatron():
+    """Two layers, the first cut by columns and the second by rows: one all-reduce."""
+    done = check(
+        param("x", "f32[8,6]", 0, f"{{{MLP}, [{{}}, {{}}]}}")
+        + param("v", "f32[6,16]", 1, f"{{{MLP}, [{{}}, {{'m'}}]}}")
+        + param("w", "f32[16,6]", 2, f"{{{MLP}, [{{'m'}}, {{}}]}}")
+        + f"""h = f32[8,16] dot(x, v), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        t = f32[8,16] negate(h)
+        ROOT y = f32[8,6] dot(t, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}},
+          sharding={{{MLP}, [{{}}, {{}}]}}""",
+        4,
+    )
+    assert collectives(done) == {"all-reduce": 1}
+
+
+def test_fully_sharded_parameters():
+    """A batch in parts, parameters in parts along the same axis: gathered for the product, and
+    their gradient is scattered."""
+    done = check(
+        param("x", "f32[8,6]", 0, f"{{{MLP}, [{{'d'}}, {{}}]}}")
+        + param("w", "f32[6,4]", 1, f"{{{MLP}, [{{'d'}}, {{}}]}}")
+        + f"""h = f32[8,4] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        g = f32[6,4] dot(x, h), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}},
+          sharding={{{MLP}, [{{'d'}}, {{}}]}}
+        ROOT n = f32[6,4] subtract(w, g), sharding={{{MLP}, [{{'d'}}, {{}}]}}""",
+        4,
+    )
+    assert collectives(done) == {"all-gather": 1, "reduce-scatter": 1}
+
+
+# -- native code -----------------------------------------------------------------------------------
+
+
+def test_native_programs_are_partitioned():
+    """From a module with shardings to threads that exchange parts."""
+    module = program(
+        param("x", "f32[64,96]", 0, ROWS)
+        + param("y", "f32[96,64]", 1, f"{{{AB}, [{{'b'}}, {{}}]}}")
+        + "d = f32[64,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        + f"ROOT r = f32[64,64] tanh(d), sharding={{{AB}, [{{'a'}}, {{'b'}}]}}",
+        4,
+    )
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(64, 96)).astype("f4"), rng.normal(size=(96, 64)).astype("f4")
+    run = xla_backend.compile(module).loaded
+    given = [[x[32 * a : 32 * a + 32], y[48 * b : 48 * b + 48]] for a in (0, 1) for b in (0, 1)]
+    got = run.run_arrays_together(given)
+    want = np.tanh(x @ y)
+    for device, (part,) in enumerate(got):
+        a, b = divmod(device, 2)
+        wanted = want[32 * a : 32 * a + 32, 32 * b : 32 * b + 32]
+        np.testing.assert_allclose(part, wanted, rtol=1e-5, atol=1e-4)
+
+
+# -- what cannot be --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            param("x", "f32[7]", 0, "{devices=[4]<=[4]}") + "ROOT r = f32[7] negate(x)",
+            r"f32\[7\] cannot be cut into equal parts",
+        ),
+        (
+            param("x", "f32[8]", 0, f"{{{AB}, [{{'a'}}]}}")
+            + "ROOT r = f32[8] negate(x), sharding={mesh['c'=4], [{'c'}]}",
+            "shardings on several meshes",
+        ),
+        (
+            param("x", "f32[8]", 0, "{mesh['c'=2], [{'c'}]}") + "ROOT r = f32[8] negate(x)",
+            "no arrangement of the 4 participants",
+        ),
+        (
+            param("x", "f32[8]", 0, "{devices=[4]<=[4]}")
+            + "a = f32[] constant(0)\nb = f32[] constant(1)\n"
+            + "ROOT r = f32[8] rng(a, b), distribution=rng_uniform",
+            r"%r \(rng\) would be done on each of the 4 devices",
+        ),
+    ],
+)
+def test_errors(body, message):
+    with pytest.raises(UnimplementedError, match=message):
+        partitioned(program(body, 4))

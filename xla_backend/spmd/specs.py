@@ -1,0 +1,119 @@
+"""Meshes of devices, and how an array is cut along their axes, as propagation and the partitioner
+see them.
+
+A mesh here has axes of prime sizes: an axis of 4 devices is two of 2. So whatever part of an axis a
+dimension can be cut along is a list of whole axes, and a reshape that splits a dimension splits the
+list. An array's spec lists the axes of each dimension, major to minor: a dimension of size 12 along
+axes of sizes 2 and 3 is six blocks of 2, and the device at (i, j) has block 3 i + j.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from xla_backend.hlo.attributes import Value
+from xla_backend.hlo.shape import Shape
+
+Axes = tuple[int, ...]  # numbers of axes of a mesh
+Groups = tuple[tuple[int, ...], ...]
+
+
+def prime_factors(n: int) -> list[int]:
+    """Ascending, with repetitions."""
+    factors, divisor = [], 2
+    while divisor * divisor <= n:
+        while n % divisor == 0:
+            factors.append(divisor)
+            n //= divisor
+        divisor += 1
+    return [*factors, n] if n > 1 else factors
+
+
+class PrimeMesh(Value):
+    """Devices in a grid.
+
+    Fields:
+      sizes: of the axes, all prime.
+      devices: numbers of participants, row by row.
+      names: of the axes, for texts.
+    """
+
+    sizes: tuple[int, ...]
+    devices: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.devices)
+
+    def count(self, axes: Iterable[int]) -> int:
+        """How many positions there are along some axes."""
+        return math.prod([self.sizes[a] for a in axes])
+
+    def groups(self, axes: Sequence[int]) -> Groups:
+        """The devices that differ in their positions along these axes only, in the order of these,
+        for each position along the others."""
+        grid = np.array(self.devices).reshape(self.sizes)
+        others = [a for a in range(len(self.sizes)) if a not in axes]
+        rows = grid.transpose([*others, *axes]).reshape(-1, self.count(axes))
+        return tuple(tuple(row) for row in rows.tolist())
+
+    def positions(self, axes: Sequence[int]) -> tuple[int, ...]:
+        """The position of each device, by its number, along these axes together."""
+        found = np.zeros(self.size, np.int64)
+        found[np.array(self.devices)] = self._along(axes).reshape(-1)
+        return tuple(found.tolist())
+
+    def _along(self, axes: Sequence[int]) -> np.ndarray:
+        position = np.zeros(self.sizes, np.int64)
+        for a in axes:
+            shape = [1] * len(self.sizes)
+            shape[a] = self.sizes[a]
+            position = position * self.sizes[a] + np.arange(self.sizes[a]).reshape(shape)
+        return position
+
+
+class Spec(Value):
+    """Along which axes each dimension of an array is cut; along the others it is repeated."""
+
+    dims: tuple[Axes, ...]
+
+    @property
+    def axes(self) -> frozenset[int]:
+        return frozenset(a for dim in self.dims for a in dim)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every device has all of it."""
+        return not any(self.dims)
+
+    def local(self, shape: Shape, mesh: PrimeMesh) -> Shape:
+        """The shape of a device's part."""
+        if self.is_whole:
+            return shape
+        parts = [d // mesh.count(axes) for d, axes in zip(shape.dimensions, self.dims)]
+        return shape.with_dimensions(tuple(parts))
+
+    def fits(self, shape: Shape, mesh: PrimeMesh) -> bool:
+        """Whether all parts are equal."""
+        return all(d % mesh.count(axes) == 0 for d, axes in zip(shape.dimensions, self.dims))
+
+    def text(self, mesh: PrimeMesh) -> str:
+        """`[a.0 a.1, -]`."""
+        return "[" + ", ".join(" ".join(mesh.names[a] for a in d) or "-" for d in self.dims) + "]"
+
+
+def whole(shape: Shape) -> Spec:
+    """Every device has all of an array."""
+    return Spec(((),) * shape.rank)
+
+
+def common_prefix(first: Axes, second: Axes) -> Axes:
+    """The major axes that two lists share."""
+    count = 0
+    while count < min(len(first), len(second)) and first[count] == second[count]:
+        count += 1
+    return first[:count]
