@@ -10,7 +10,7 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TypeGuard
 
@@ -65,21 +65,26 @@ class UnknownPassError(HloError, ValueError):
 
 @cache
 def builtin_passes() -> dict[str, type[HloPass]]:
-    """Every pass of this package, by name.
+    """Every pass of this package and of the partitioner's, by name.
 
     Raises:
       HloError: two classes have one name.
     """
-    package = importlib.import_module("xla_backend.passes")
     found: dict[str, type[HloPass]] = {}
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"xla_backend.passes.{info.name}")
+    for name in _names_of_modules():
+        module = importlib.import_module(name)
         for item in vars(module).values():
             if _is_pass_of(item, module.__name__):
                 known = found.setdefault(item.name, item)
                 if known is not item:
                     raise HloError(f"{known.__qualname__} and {item.__qualname__} share a name")
     return dict(sorted(found.items()))
+
+
+def _names_of_modules() -> Iterator[str]:
+    for package in map(importlib.import_module, ("xla_backend.passes", "xla_backend.spmd")):
+        for info in pkgutil.iter_modules(package.__path__):
+            yield f"{package.__name__}.{info.name}"
 
 
 def _is_pass_of(item: object, module: str) -> TypeGuard[type[HloPass]]:

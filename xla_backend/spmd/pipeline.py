@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
 from xla_backend.passes.async_to_sync import AsyncToSync
-from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.base import HloPass
 from xla_backend.passes.call_inliner import CallInliner
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.layout_normalization import LayoutNormalization
@@ -20,15 +19,9 @@ class SpmdPartitioning(HloPass):
 
     name = "spmd-partitioning"
 
-    def __init__(self, options: CompileOptions) -> None:
-        passes: list[HloPass] = [
-            LayoutNormalization(),
-            Defuser(),
-            AsyncToSync(),
-            CallInliner(),
-            SpmdPartitioner(),
-        ]
-        self._pipeline = Pipeline("spmd", passes, options)
-
     def run(self, module: HloModule) -> bool:
-        return needs_partitioning(module) and self._pipeline.run(module)
+        if not needs_partitioning(module):
+            return False
+        for each in (LayoutNormalization(), Defuser(), AsyncToSync(), CallInliner()):
+            each.run(module)
+        return SpmdPartitioner().run(module)

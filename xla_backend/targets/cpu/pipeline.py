@@ -35,7 +35,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
     run at which level is in `passes.levels`.
     """
     passes: list[HloPass] = [
-        SpmdPartitioning(options),
+        SpmdPartitioning(),
         *preparation(has_custom_call),
         ReduceScatterLeadingDimension(),
         expansion(options, SORT_TYPES),
