@@ -225,7 +225,15 @@ def under_caller(
     below = found or caller
     for node in reversed(path):
         below = Frame(
-            node.code, node.lasti, node.names, below, scope, False, node.rules, node.lanes
+            node.code,
+            node.lasti,
+            node.names,
+            below,
+            scope,
+            False,
+            node.rules,
+            node.lanes,
+            node.attributes,
         )
         known[node, caller] = below
     return below
@@ -252,7 +260,10 @@ class Replay:
         if place.scope == code.number:
             return place
         if place.outside:
-            return self._caller or place
+            caller = self._caller or place
+            if not place.attributes:
+                return caller
+            return caller.updated(attributes=place.attributes)  # they are not the caller's
         return code.joined.get((place, self._caller)) or under_caller(
             place, self._caller, code.joined, code.number
         )

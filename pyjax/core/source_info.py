@@ -103,9 +103,21 @@ class Frame:
       rules: if faults are looked for, the differentiation rules that made an operation of the one
         at this place, the first applied first.
       lanes: then, too, the vmaps around the operation (`core.fault_checks.Lane`), innermost first.
+      attributes: what the compiler is told about the operation (`core.xla_attributes`).
     """
 
-    __slots__ = ("caller", "code", "depth", "lanes", "lasti", "names", "outside", "rules", "scope")
+    __slots__ = (
+        "attributes",
+        "caller",
+        "code",
+        "depth",
+        "lanes",
+        "lasti",
+        "names",
+        "outside",
+        "rules",
+        "scope",
+    )
 
     def __init__(
         self,
@@ -117,6 +129,7 @@ class Frame:
         outside: bool = False,
         rules: tuple[str, ...] = (),
         lanes: tuple[Any, ...] = (),
+        attributes: tuple[tuple[str, str], ...] = (),
     ) -> None:
         self.code = code
         self.lasti = lasti
@@ -127,6 +140,7 @@ class Frame:
         self.outside = outside
         self.rules = rules
         self.lanes = lanes
+        self.attributes = attributes
 
     def updated(self, **fields: Any) -> Frame:
         """The same place with some attributes replaced."""
@@ -144,7 +158,7 @@ class Frame:
 
     def key(self) -> tuple[object, ...]:
         """Equal for the same place; who called it, and in which trace, does not count."""
-        return id(self.code), self.lasti, self.names, self.rules, self.lanes
+        return id(self.code), self.lasti, self.names, self.rules, self.lanes, self.attributes
 
     @property
     def file_name(self) -> str:

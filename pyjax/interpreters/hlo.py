@@ -21,10 +21,12 @@ from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, as_recorded
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
+from pyjax.core.xla_attributes import Attributes
 from pyjax.interpreters.batching import batch_jaxpr
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.interpreters.source_locations import SourceLocations
 from pyjax.interpreters.staging import trace_to_jaxpr
+from xla_backend.hlo.annotation_text import merged_frontend_attributes
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Computation, Instruction, OpMetadata
 from xla_backend.hlo.module import HloModule, InputOutputAlias
@@ -275,7 +277,24 @@ def lower_eqn(
         return _lower_on_physical(context, eqn, operands)
     rule = lowering_rules[primitive]
     outs = as_recorded(eqn.invars, rule, context, *operands, **eqn.params)
-    return outs if isinstance(outs, list) else [outs]
+    results = outs if isinstance(outs, list) else [outs]
+    if eqn.source is not None and eqn.source.attributes:
+        for result in results:
+            attach_attributes(result, eqn.source.attributes)
+    return results
+
+
+def attach_attributes(result: Instruction, attributes: Attributes) -> None:
+    """Write attributes of an operation to the instruction that computes a result of it; those that
+    it has already keep their values. Inputs of a computation belong to no operation."""
+    while result.opcode is Opcode.GET_TUPLE_ELEMENT:
+        (result,) = result.operands
+    if result.opcode is Opcode.PARAMETER:
+        return
+    annotations = dict(result.annotations or {})
+    text = annotations.get("frontend_attributes", "")
+    annotations["frontend_attributes"] = merged_frontend_attributes(text, attributes)
+    result.annotations = annotations
 
 
 def _stamp(context: LoweringContext, eqn: JaxprEqn) -> tuple[Frame | None, OpMetadata]:

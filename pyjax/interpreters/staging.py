@@ -36,6 +36,7 @@ from pyjax.core.trace import (
     under,
 )
 from pyjax.core.traced_sizes import FIX, Dimension, TracedSize, is_known
+from pyjax.core.xla_attributes import attributed, attributes_in_force
 from pyjax.interpreters.lift_constants import constants_as_inputs, lift_rules
 from pyjax.interpreters.rules import (
     call_discharge_rules,
@@ -49,6 +50,7 @@ from pyjax.interpreters.varying import variation
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
 _folding = options.eager_constant_folding.here
+_attributes = attributes_in_force.here
 
 
 # Primitives that may expand while they are traced (jit with inline=True, conversion of a literal):
@@ -176,6 +178,9 @@ class StagingTrace(Trace):
             if effects and atoms is not given:
                 effects = primitive.effects(*[a.aval for a in atoms], **params)
         source = current_frame()
+        attributes = _attributes()[0].value
+        if attributes:
+            source = attributed(source, attributes)
         if len(out_avals) == 1:  # nearly all equations
             (aval,) = out_avals
             var = Var(aval)

@@ -6,7 +6,7 @@ nothing and is not kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from xla_backend.hlo.device_lists import read_list
 from xla_backend.hlo.sharding import read_sharding, sharding_text
@@ -15,6 +15,10 @@ from xla_backend.hlo.text_cursor import MAX_NESTING, Cursor, quote, unescape
 
 def read_frontend_attributes(cursor: Cursor) -> str:
     """`{k="v",a={n = 1 : i32}}` with the keys sorted."""
+    return _frontend_text(_frontend_items(cursor))
+
+
+def _frontend_items(cursor: Cursor) -> dict[str, str]:
     cursor.expect("{")
     items: dict[str, str] = {}
     while not cursor.accept("}"):
@@ -29,9 +33,19 @@ def read_frontend_attributes(cursor: Cursor) -> str:
         items[name] = cursor.read_value_text()
         if not cursor.accept(",") and not cursor.at("}"):
             cursor.fail("expected ',' or '}'")
+    return items
+
+
+def _frontend_text(items: dict[str, str]) -> str:
     if not items:
         return ""
     return "{" + ",".join(f"{name}={items[name]}" for name in sorted(items)) + "}"
+
+
+def merged_frontend_attributes(text: str, more: Iterable[tuple[str, str]]) -> str:
+    """The text of attributes with more of them, whose values are strings; what is there stays."""
+    have = _frontend_items(Cursor(text)) if text else {}
+    return _frontend_text({name: quote(value) for name, value in more} | have)
 
 
 def read_backend_config(cursor: Cursor) -> str:
