@@ -248,23 +248,10 @@ MISSING = (
         "`jax.experimental.rnn.lstm`.",
     ),
     Missing(
-        "jax.experimental.serialize_executable",
-        "deserialize_and_load serialize",
-        "Not written yet.",
-        "`jax.export.export(f)(...).serialize()` for programs; compiled ones come back from the "
-        "persistent cache.",
-    ),
-    Missing(
         "jax.experimental.transfer",
         "TransferConnection TransferServer make_error_array start_transfer_server",
         "Moves arrays between processes on several machines.",
         "Send NumPy arrays.",
-    ),
-    Missing(
-        "jax.experimental.xla_metadata",
-        "set_xla_metadata",
-        "Not written yet.",
-        "`jax.named_scope` puts names into programs.",
     ),
     Missing(
         "jax.extend.backend",

@@ -10,6 +10,7 @@ import xla_backend
 from pyjax.api.eval_shape import struct_of
 from pyjax.core.avals import ShapedArray
 from pyjax.core.compile_log import because
+from pyjax.core.debug_info import DebugInfo
 from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.refs import AbstractRef
@@ -32,12 +33,14 @@ from pyjax.runtime.dispatch import (
     hoist_constants,
     lower,
     make_program,
+    overridden_options,
 )
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef, RefProgram, ref_program
 from pyjax.runtime.result_layouts import Shardings
 from pyjax.sharding.shardings import SingleDeviceSharding
+from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target, find_target
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Device, LoadedExecutable
@@ -105,6 +108,16 @@ class _Stage:
         self.in_tree = in_tree
         self.out_tree = out_tree
         self._donated = donated
+
+    def _signature(self) -> tuple[Any, ...]:
+        """What another stage of the same function is made with."""
+        return (
+            self._flat_in_avals,
+            self._flat_out_avals,
+            self.in_tree,
+            self.out_tree,
+            self._donated,
+        )
 
     @property
     def in_avals(self) -> Any:
@@ -217,13 +230,7 @@ class Lowered(_Stage):
         platform: str,
         shardings: tuple[Shardings, Shardings],
     ) -> None:
-        super().__init__(
-            traced._flat_in_avals,
-            traced._flat_out_avals,
-            traced.in_tree,
-            traced.out_tree,
-            traced._donated,
-        )
+        super().__init__(*traced._signature())
         self._traced = traced
         self._module = module
         self._constants = constants
@@ -319,7 +326,8 @@ class Lowered(_Stage):
         merged = {**self._traced._compiler_options, **(compiler_options or {})}
         device = self._device
         with because(lambda: "Lowered.compile() was called"):
-            executable = compile_lowered(self._module.clone(), device, merged)
+            chosen = overridden_options(merged)
+            executable = compile_lowered(self._module.clone(), device, chosen)
         debug = self._traced.jaxpr.jaxpr.debug_info
         refs = self._refs
         out_avals = self._flat_out_avals if refs is None else refs.closed.out_avals
@@ -329,7 +337,18 @@ class Lowered(_Stage):
         )
         if refs is not None:
             program.wrap(refs.wrap)
-        return Compiled(self, executable, program)
+        made_of = MadeOf(
+            self._module,
+            chosen,
+            self._constants,
+            device,
+            self._committed,
+            debug,
+            self._traced.jaxpr,
+            refs is not None,
+            self._shardings,
+        )
+        return Compiled(self._signature(), made_of, executable, program)
 
     def _compile_for(self, target: Target, compiler_options: CompilerOptions | None) -> TargetCode:
         wanted = "cuda" if target.is_gpu else "cpu"
@@ -345,6 +364,28 @@ class Lowered(_Stage):
         return compile_for_target(self._module, self._device, target, merged)
 
 
+class MadeOf(NamedTuple):
+    """What a compiled program was made of.
+
+    Fields:
+      module: before optimisation.  constants: its trailing arguments.
+      committed: whether results are committed to the device.
+      closed: what was lowered; None if another process did it.
+      with_refs: whether the function takes or closes over mutable references.
+      shardings: of arguments and results.
+    """
+
+    module: HloModule
+    compile_options: CompileOptions
+    constants: Sequence[DeviceArray]
+    device: Device
+    committed: bool
+    debug: DebugInfo
+    closed: ClosedJaxpr | None
+    with_refs: bool
+    shardings: tuple[Shardings, Shardings]
+
+
 class Compiled(_Stage):
     """Machine code for one kind of arguments; call it like the function, with exactly that kind.
 
@@ -353,15 +394,15 @@ class Compiled(_Stage):
     Array(0., dtype=float32, weak_type=True)
     """
 
-    def __init__(self, lowered: Lowered, executable: LoadedExecutable, program: Program) -> None:
-        super().__init__(
-            lowered._flat_in_avals,
-            lowered._flat_out_avals,
-            lowered.in_tree,
-            lowered.out_tree,
-            lowered._donated,
-        )
-        self._lowered = lowered
+    def __init__(
+        self,
+        signature: tuple[Any, ...],
+        made_of: MadeOf,
+        executable: LoadedExecutable,
+        program: Program,
+    ) -> None:
+        super().__init__(*signature)
+        self._made_of = made_of
         self._executable = executable
         self._program = program
 
@@ -387,12 +428,12 @@ class Compiled(_Stage):
                     "Lower and compile again for the new types, or call the jitted function.",
                 )
         results = self._program(arrays)
-        check_results(self._lowered._traced.jaxpr, arrays, results)
+        check_results(self._made_of.closed, self._made_of.debug, arrays, results)
         return tree_unflatten(self.out_tree, results)
 
     def _placed(self, array: DeviceArray, position: int) -> DeviceArray:
         """An argument on the device of the program."""
-        device = self._lowered._device
+        device = self._made_of.device
         if array.device is device:
             return array
         if array.committed:
@@ -423,7 +464,7 @@ class Compiled(_Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimated flops, transcendentals and bytes accessed of the optimised program."""
-        return self._lowered._device.client.module_cost(self._executable.module)
+        return self._made_of.device.client.module_cost(self._executable.module)
 
     def memory_analysis(self) -> MemoryStats:
         """Bytes of code, arguments, outputs and temporaries."""
@@ -441,13 +482,13 @@ class Compiled(_Stage):
 
     @property
     def input_shardings(self) -> Any:
-        return tree_unflatten(self.in_tree, self._lowered._shardings[0])
+        return tree_unflatten(self.in_tree, self._made_of.shardings[0])
 
     @property
     def output_shardings(self) -> Any:
-        default = SingleDeviceSharding(self._lowered._device)
+        default = SingleDeviceSharding(self._made_of.device)
         count = self.out_tree.num_leaves
-        known = self._lowered._shardings[1] or [None] * count
+        known = self._made_of.shardings[1] or [None] * count
         return tree_unflatten(self.out_tree, [s or default for s in known])
 
     input_formats = input_shardings

@@ -164,11 +164,16 @@ def lower(closed: ClosedJaxpr, name: str, platform: str, donated: Sequence[bool]
     return module
 
 
+def overridden_options(overrides: Mapping[str, Any]) -> CompileOptions:
+    """How to compile, with XLA flags for this compilation only."""
+    return compile_options(with_overrides(dict(overrides)))
+
+
 def compile_lowered(
-    module: HloModule, device: Device, overrides: Mapping[str, Any] | None = None
+    module: HloModule, device: Device, compile_for: CompileOptions
 ) -> LoadedExecutable:
-    """Machine code of a module. `overrides`: XLA flags for this compilation only."""
-    return _compile_module(module, device, compile_options(with_overrides(dict(overrides or {}))))
+    """Machine code of a module, which may be changed."""
+    return _compile_module(module, device, compile_for)
 
 
 def compile_for_target(
@@ -176,7 +181,7 @@ def compile_for_target(
 ) -> TargetCode:
     """Code of a module, which stays as it is, for a machine that need not be here. `device`: whose
     client makes code for CPUs."""
-    chosen = compile_options(with_overrides(dict(overrides)))
+    chosen = overridden_options(overrides)
     return built_in.emit(module, lambda: device.client, chosen, target)
 
 

@@ -307,6 +307,9 @@ class Mesh(_NamedAxes):
         fields = {"devices": grid, "axis_names": names, "axis_types": types}
         return _interned(cls, (tuple(grid.flat), grid.shape, names, types), fields)
 
+    def __reduce__(self) -> Any:
+        return Mesh, (self.devices, self.axis_names, self.axis_types)
+
     @property
     def is_scalar(self) -> bool:
         """Whether it has devices, and no axes."""

@@ -538,6 +538,27 @@ class AbstractClient:
             f"the platform {self.platform!r} makes no object code; compile for the platform 'cpu'"
         )
 
+    def serialize_program(self, module: HloModule, options: CompileOptions) -> bytes:
+        """The code of a module, for `load_program` in another process with an equal module.
+
+        Raises:
+          UnimplementedError: the program holds something of this process, or the platform does not
+            do this.
+        """
+        raise UnimplementedError(f"programs of the platform {self.platform!r} cannot be serialized")
+
+    def load_program(
+        self, content: bytes, module: HloModule, options: CompileOptions
+    ) -> LoadedExecutable:
+        """What `serialize_program` wrote, made to run here.
+
+        Raises:
+          ValueError: it was compiled for another processor, or by another version of the compiler,
+            or is of another module.
+          UnimplementedError: the platform does not do this.
+        """
+        raise UnimplementedError(f"the platform {self.platform!r} loads no serialized programs")
+
     def module_text(
         self,
         module: HloModule,

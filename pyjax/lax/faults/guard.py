@@ -55,11 +55,16 @@ def _guard(closed: ClosedJaxpr, donated: Sequence[bool]) -> Guarded | None:
     return Guarded(flagged, (), guarded)
 
 
-def check_results(closed: ClosedJaxpr, arguments: Arrays, results: Arrays) -> None:
+def check_results(
+    closed: ClosedJaxpr | None, debug: DebugInfo, arguments: Arrays, results: Arrays
+) -> None:
     """Check what a program that was compiled ahead of time gave, as options say now.
 
+    Args:
+      closed: the program; None if another process compiled it, so that it is not known here.
     Raises:
-      FloatingPointError: a result is bad; it names the operation, unless arguments were donated.
+      FloatingPointError: a result is bad; it names the operation, unless arguments were donated or
+        the program is not known.
     """
     checks = fault_checks()
     if checks is None or not checks.of_results:
@@ -67,8 +72,11 @@ def check_results(closed: ClosedJaxpr, arguments: Arrays, results: Arrays) -> No
     checks = checks._replace(nan=False, divide=False, oob=False)
     if next(_bad_results(checks, results), None) is None:
         return
+    if closed is None:
+        _report(debug, checks, (), results, "the program was compiled by another process")
+        return
     if any(a.is_deleted() for a in arguments):
-        _report(closed, checks, (), results)
+        _report(debug, checks, (), results)
     without_checks(_find, closed, checks, arguments, results, CallLog(), False, None)
 
 
@@ -90,7 +98,7 @@ def _find(
     """
     with replaying(log), suppress(CannotRepeat):
         Search(checks, log).run(closed, arguments, at if of_library else None)
-    _report(closed, checks, arguments, results)
+    _report(closed.jaxpr.debug_info, checks, arguments, results)
 
 
 def _bad_results(checks: FaultChecks, results: Arrays) -> Iterator[tuple[int, str]]:
@@ -102,10 +110,20 @@ def _bad_results(checks: FaultChecks, results: Arrays) -> Iterator[tuple[int, st
             yield i, "inf"
 
 
-def _report(closed: ClosedJaxpr, checks: FaultChecks, arguments: Arrays, results: Arrays) -> None:
-    """Raise for a bad result of which the search has not found the origin."""
+_DONATED = "arguments were donated to the program, so that it cannot run again"
+
+
+def _report(
+    debug: DebugInfo,
+    checks: FaultChecks,
+    arguments: Arrays,
+    results: Arrays,
+    unknown: str = _DONATED,
+) -> None:
+    """Raise for a bad result of which the search has not found the origin; `unknown` says why it
+    had no arguments."""
     for i, kind in _bad_results(checks, results):
-        raise _unexplained(closed.jaxpr.debug_info, kind, i, results[i], arguments)
+        raise _unexplained(debug, kind, i, results[i], arguments, unknown)
 
 
 def _has(test: Any, array: DeviceArray) -> bool:
@@ -115,7 +133,12 @@ def _has(test: Any, array: DeviceArray) -> bool:
 
 
 def _unexplained(
-    debug: DebugInfo, kind: str, position: int, result: DeviceArray, arguments: Arrays
+    debug: DebugInfo,
+    kind: str,
+    position: int,
+    result: DeviceArray,
+    arguments: Arrays,
+    unknown: str,
 ) -> FloatingPointError:
     """The error for a bad result that no operation of the program has made."""
     test = np.isnan if kind == "nan" else np.isinf
@@ -130,7 +153,7 @@ def _unexplained(
         why += "the operations, run one by one, do not make it: the compiled program rounds in "
         why += "another way"
     else:
-        why += "arguments were donated to the program, so that it cannot run again"
+        why += unknown
     return new_error(
         FloatingPointError,
         f"invalid value ({kind}) encountered in result {position}, {result.aval.str_short()}, of "

@@ -18,6 +18,7 @@ from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.dynamic import NotElementwise
 from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
 from xla_backend.targets.cpu.run_time_sizes import compile_sized
+from xla_backend.targets.cpu.serialized_programs import load_serialized, serialize_program
 from xla_backend.targets.cpu.target_code import make_target_code
 from xla_backend.targets.cpu.work_queue import reap
 from xla_backend.user_passes import user_passes
@@ -70,6 +71,14 @@ class CpuClient(HloClient):
     ) -> Callable[[Sequence[int]], LoadedExecutable]:
         code = compile_sized(module, sizes, options)
         return lambda values: code.at(values, self._devices[0])
+
+    def serialize_program(self, module: HloModule, options: CompileOptions) -> bytes:
+        return serialize_program(module, options, self._devices[0])
+
+    def load_program(
+        self, content: bytes, module: HloModule, options: CompileOptions
+    ) -> LoadedExecutable:
+        return load_serialized(content, module, options, self._devices[0])
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         reap()

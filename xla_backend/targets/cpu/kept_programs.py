@@ -53,7 +53,7 @@ from xla_backend.user_passes import user_passes
 T = TypeVar("T")
 Facts = CodeFacts | ElementwiseFacts
 # Types and dimensions of the arrays that a program takes and gives.
-_Shapes = tuple[list[Any], list[Any]]
+Shapes = tuple[list[Any], list[Any]]
 # Options that change nothing about the code, or make it of another sort (`_sort`).
 _NO_PART = frozenset({"dump", "expect_measured_costs", "measured", "profiled_runs"})
 
@@ -74,7 +74,9 @@ class Unfit(ValueError):
     """An entry is not of the program that was asked for."""
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
+    """What an entry holds."""
+
     facts: Facts
     objects: Sequence[bytes]
     seconds: float
@@ -87,7 +89,7 @@ def find_program(module: HloModule, options: CompileOptions, device: Device) -> 
     them find whatever was measured. Who has measured anew compiles anew, and keeps that instead.
     """
 
-    def load(found: _Found) -> CpuExecutable:
+    def load(found: Found) -> CpuExecutable:
         facts = found.facts
         assert isinstance(facts, CodeFacts)
         runs = options.profiled_runs if facts.timed else 0
@@ -108,7 +110,7 @@ def find_elementwise(module: HloModule, options: CompileOptions) -> ElementwiseC
       NotElementwise: the program is none for any length.
     """
 
-    def load(found: _Found) -> ElementwiseCode:
+    def load(found: Found) -> ElementwiseCode:
         assert isinstance(found.facts, ElementwiseFacts)
         (object_code,) = found.objects
         return load_elementwise(found.facts, object_code, module, options)
@@ -125,20 +127,20 @@ def _find(
     facts_kind: type[Facts],
     module: HloModule,
     options: CompileOptions,
-    load: Callable[[_Found], T],
+    load: Callable[[Found], T],
     make: Callable[[bool], tuple[T, Facts, Sequence[bytes]]],
 ) -> T:
     name = module.name
     if not cache_settings().enabled:
         announce(CacheEvent(Outcome.DISABLED, name))
         return make(False)[0]
-    base = None if _is_watched(options) else _key_parts(module, options)
+    base = None if _is_watched(options) else key_parts(module, options)
     if base is None:
         return make(True)[0]
     target = target_for(options).key
     key, measured_key = (store.entry_key(kind, *base, sort) for sort in (_sort(options), _MEASURED))
     announce(CacheEvent(Outcome.REQUESTED, name, key))
-    shapes = _shapes(module)
+    shapes = shapes_of(module)
     fresh = bool(options.measured)
     expected = options.expect_measured_costs and not fresh
     for candidate in [measured_key] * expected + [key] * (not fresh):
@@ -147,7 +149,7 @@ def _find(
         if content is None:
             continue
         try:
-            found = _read(content, facts_kind, shapes)
+            found = read_entry(content, facts_kind, shapes)
             result = load(found)
         except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
             store.refuse(candidate, kind, f"cannot be used ({error})")
@@ -180,16 +182,15 @@ def _keep(
     facts: Facts,
     objects: Sequence[bytes],
     seconds: float,
-    shapes: _Shapes,
+    shapes: Shapes,
 ) -> bool:
     settings = cache_settings()
     if seconds < settings.min_compile_seconds or not _fits(facts, shapes):
         return False
     try:
-        head = record_to_bytes(Entry(facts, tuple(map(len, objects)), seconds))
+        content = write_entry(facts, objects, seconds)
     except ProgramFormatError:  # attributes of a host call that have no meaning elsewhere
         return False
-    content = b"\n".join([head, b"".join(objects)])
     return len(content) >= settings.min_entry_bytes and store.store(key, kind, target, content)
 
 
@@ -215,7 +216,7 @@ def _is_watched(options: CompileOptions) -> bool:
     )
 
 
-def _key_parts(module: HloModule, options: CompileOptions) -> list[str] | None:
+def key_parts(module: HloModule, options: CompileOptions) -> list[str] | None:
     """All that the code of a module depends on; None if no other process can have the same."""
     settings = cache_settings()
     sources = source_digest()
@@ -229,8 +230,12 @@ def _key_parts(module: HloModule, options: CompileOptions) -> list[str] | None:
         return None
     values = [f"{f.name}={_text(getattr(options, f.name))}" for f in fields(options)]
     used = [value for value in values if value.split("=")[0] not in _NO_PART]
-    versions = f"numpy {np.__version__}, Python {sys.version_info[:2]}, {llvm_version()}"
-    return [computed, *used, sources, target_for(options).key, versions]
+    return [computed, *used, sources, target_for(options).key, library_versions()]
+
+
+def library_versions() -> str:
+    """Of what compiles and runs programs, beside the compiler's own sources."""
+    return f"numpy {np.__version__}, Python {sys.version_info[:2]}, {llvm_version()}"
 
 
 def _text(value: Any) -> str:
@@ -240,7 +245,7 @@ def _text(value: Any) -> str:
 # -- entries ---------------------------------------------------------------------------------------
 
 
-def _shapes(module: HloModule) -> _Shapes:
+def shapes_of(module: HloModule) -> Shapes:
     """Types and sizes of what the program takes and gives."""
     assert module.entry is not None
     parameters, result = module.entry.program_shape
@@ -251,11 +256,21 @@ def _plain(shapes: Sequence[Shape]) -> list[Any]:
     return [(s.element_type, s.dimensions) for s in shapes]
 
 
-def _fits(facts: Facts, shapes: _Shapes) -> bool:
+def _fits(facts: Facts, shapes: Shapes) -> bool:
     return (_plain(facts.parameters), _plain(facts.outputs)) == shapes
 
 
-def _read(content: bytes, facts_kind: type[Facts], shapes: _Shapes) -> _Found:
+def write_entry(facts: Facts, objects: Sequence[bytes], seconds: float) -> bytes:
+    """The bytes of an entry.
+
+    Raises:
+      ProgramFormatError: attributes of a host call have no meaning elsewhere.
+    """
+    head = record_to_bytes(Entry(facts, tuple(map(len, objects)), seconds))
+    return b"\n".join([head, b"".join(objects)])
+
+
+def read_entry(content: bytes, facts_kind: type[Facts], shapes: Shapes) -> Found:
     """What an entry holds.
 
     Raises:
@@ -272,4 +287,4 @@ def _read(content: bytes, facts_kind: type[Facts], shapes: _Shapes) -> _Found:
     for size in sizes:
         objects.append(code[:size])
         code = code[size:]
-    return _Found(facts, objects, float(entry.seconds))
+    return Found(facts, objects, float(entry.seconds))
