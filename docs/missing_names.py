@@ -174,12 +174,6 @@ MISSING = (
         "orbax.",
     ),
     Missing(
-        "jax.experimental.buffer_callback",
-        "Buffer ExecutionContext ExecutionStage buffer_callback",
-        "Callbacks that write into buffers: not written yet.",
-        "`jax.pure_callback`, or a function of `jax.ffi`, which gets the buffers.",
-    ),
-    Missing(
         "jax.experimental.compilation_cache.compilation_cache",
         "reset_cache",
         "The cache follows its options at once: there is nothing to set up anew.",

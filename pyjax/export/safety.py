@@ -9,6 +9,7 @@ import xla_backend
 from pyjax.core import dtypes
 from pyjax.core.errors import fail, new_error
 from pyjax.interpreters.hlo import aval_to_shape
+from pyjax.lax.buffer_callbacks import BUFFER_TARGET
 from pyjax.lax.callbacks import CALLBACK_TARGET
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.errors import HloError
@@ -81,7 +82,7 @@ def check_custom_calls(
       ValueError: it has other custom calls without a promise, and no check allows them.
     """
     targets = custom_call_targets(module)
-    if CALLBACK_TARGET in targets:
+    if targets & {CALLBACK_TARGET, BUFFER_TARGET}:
         fail(
             NotImplementedError,
             f"{name} calls back into Python, and cannot be exported",

@@ -48,10 +48,16 @@ _numbers = itertools.count(1)
 class FlatCallback:
     """A Python function of flat arrays, as a parameter of a primitive: equal by identity."""
 
-    def __init__(self, name: str, function: Callable[..., Sequence[Any]]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name = name
         self.function = function
         self.number = next(_numbers)
+
+    def with_function(self, function: Callable[..., Any]) -> FlatCallback:
+        """Another function in place of this one, under its number."""
+        made = FlatCallback(self.name, function)
+        made.number = self.number
+        return made
 
     def __repr__(self) -> str:
         return f"<callback {self.name}>"
@@ -95,7 +101,7 @@ def _fail_result(callback: FlatCallback, got: str, declared: str) -> NoReturn:
     )
 
 
-def _call(name: str, callback: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def call_of_program(name: str, callback: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call a user's function for a program."""
     try:
         return callback(*args, **kwargs)
@@ -122,16 +128,25 @@ def _callback_failed(name: str, error: Exception) -> JaxRuntimeError:
 register_custom_call(CALLBACK_TARGET, _run, replace=True)
 
 
-def _lower_callback(ctx: Any, operands: Sequence[Any], callback: FlatCallback, pure: bool) -> Any:
+def lower_callback(
+    ctx: Any,
+    operands: Sequence[Any],
+    callback: FlatCallback,
+    pure: bool,
+    target: str = CALLBACK_TARGET,
+) -> Any:
+    """A call of a function by the custom call `target`; its results."""
     config = _CallbackConfig(str(callback.number))
     config.callback = callback
     shape = Shape.tuple([aval_to_shape(a) for a in ctx.avals_out])
-    attributes = CustomCallAttributes(CALLBACK_TARGET, config, has_side_effect=not pure)
+    attributes = CustomCallAttributes(target, config, has_side_effect=not pure)
     call = ctx.builder.add(Opcode.CUSTOM_CALL, operands, attributes, shape=shape)
     return [ctx.builder.get_tuple_element(call, i) for i in range(len(shape.tuple_shapes))]
 
 
-def _no_jvp(what: str, advice: str) -> FullJvp:
+def no_jvp(what: str, advice: str) -> FullJvp:
+    """The rule of callbacks: an error."""
+
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         fail(
             ValueError,
@@ -161,34 +176,31 @@ def one_by_one(
 
 # -- pure_callback ---------------------------------------------------------------------------------
 
-_VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
+VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all")
 
 
-def _pure_batching(
+def batched_by_method(
+    primitive: Primitive,
+    name: str,
     axis_size: int,
     args: Sequence[Any],
     dims: Sequence[Any],
     *,
-    callback: FlatCallback,
     result_avals: tuple[Any, ...],
-    sharding: Any,
     vmap_method: str | None,
+    **params: Any,
 ) -> Any:
+    """The batching rule of a primitive whose `vmap_method` says what it is."""
     if vmap_method is None:
         fail(
             NotImplementedError,
-            "vmap is only supported for pure_callback when `vmap_method` is specified.",
+            f"vmap is only supported for {name} when `vmap_method` is specified.",
             "it is not known whether the function takes batches.",
-            f"pass vmap_method, one of {', '.join(_VMAP_METHODS)}.",
+            f"pass vmap_method, one of {', '.join(VMAP_METHODS)}.",
         )
-    params = {
-        "callback": callback,
-        "result_avals": result_avals,
-        "sharding": sharding,
-        "vmap_method": vmap_method,
-    }
+    params |= {"result_avals": result_avals, "vmap_method": vmap_method}
     if vmap_method.startswith("sequential"):
-        outs = one_by_one(pure_callback_p, axis_size, args, dims, **params)
+        outs = one_by_one(primitive, axis_size, args, dims, **params)
         return outs, [0] * len(outs)
     size = axis_size if vmap_method == "broadcast_all" else 1
     moved = [
@@ -196,20 +208,22 @@ def _pure_batching(
         for x, d in zip(args, dims)
     ]
     params["result_avals"] = tuple(a.update(shape=(axis_size, *a.shape)) for a in result_avals)
-    outs = pure_callback_p.bind(*moved, **params)
+    outs = primitive.bind_all(*moved, **params)
     return outs, [0] * len(outs)
 
 
-pure_callback_p = define_primitive(
+pure_callback_p: Primitive = define_primitive(
     "pure_callback",
     multiple_results=True,
     abstract_eval=lambda *avals, result_avals, **params: list(result_avals),
-    jvp=_no_jvp(
+    jvp=no_jvp(
         "Pure callbacks", "Please use `jax.custom_jvp` to use callbacks while taking gradients."
     ),
     transpose=Unsupported("a callback is not linear"),
-    batching=_pure_batching,
-    lowering=lambda ctx, *operands, callback, **params: _lower_callback(
+    batching=lambda *args, **params: batched_by_method(
+        pure_callback_p, "pure_callback", *args, **params
+    ),
+    lowering=lambda ctx, *operands, callback, **params: lower_callback(
         ctx, operands, callback, pure=True
     ),
 )
@@ -220,12 +234,13 @@ def _flat(name: str, callback: Callable[..., Any], in_tree: Any) -> FlatCallback
 
     def function(*leaves: Any) -> Sequence[Any]:
         args, kwargs = tree_unflatten(in_tree, leaves)
-        return tree_flatten(_call(name, callback, args, kwargs))[0]
+        return tree_flatten(call_of_program(name, callback, args, kwargs))[0]
 
     return FlatCallback(name, function)
 
 
-def _result_avals(declared: Any) -> tuple[tuple[Any, ...], Any]:
+def declared_avals(declared: Any) -> tuple[tuple[Any, ...], Any]:
+    """Types of the results that a callback is declared to have, and their tree."""
     leaves, tree = tree_flatten(declared)
     avals = tuple(
         ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype))
@@ -261,13 +276,13 @@ def pure_callback(
     Array(4, dtype=int32)
     """
     require_callable("pure_callback: callback", callback)
-    if vmap_method is not None and vmap_method not in (*_VMAP_METHODS, "legacy_vectorized"):
+    if vmap_method is not None and vmap_method not in (*VMAP_METHODS, "legacy_vectorized"):
         fail(
             ValueError,
-            f"vmap_method must be one of {_VMAP_METHODS}, but got: {vmap_method}",
+            f"vmap_method must be one of {VMAP_METHODS}, but got: {vmap_method}",
         )
     leaves, in_tree = tree_flatten((args, kwargs))
-    avals, out_tree = _result_avals(result_shape_dtypes)
+    avals, out_tree = declared_avals(result_shape_dtypes)
     outs = pure_callback_p.bind(
         *leaves,
         callback=_flat("pure_callback", callback, in_tree),
@@ -297,12 +312,12 @@ io_callback_p = define_primitive(
     "io_callback",
     multiple_results=True,
     abstract_eval=lambda *avals, result_avals, **params: list(result_avals),
-    jvp=_no_jvp(
+    jvp=no_jvp(
         "IO callbacks", "Please use `jax.custom_jvp` to use callbacks while taking gradients."
     ),
     transpose=Unsupported("a callback is not linear"),
     batching=_io_batching,
-    lowering=lambda ctx, *operands, callback, **params: _lower_callback(
+    lowering=lambda ctx, *operands, callback, **params: lower_callback(
         ctx, operands, callback, pure=False
     ),
     effects=lambda *avals, ordered, **params: frozenset(
@@ -334,7 +349,7 @@ def io_callback(
     """
     require_callable("io_callback: callback", callback)
     leaves, in_tree = tree_flatten((args, kwargs))
-    avals, out_tree = _result_avals(result_shape_dtypes)
+    avals, out_tree = declared_avals(result_shape_dtypes)
     outs = io_callback_p.bind(
         *leaves,
         callback=_flat("io_callback", callback, in_tree),
@@ -373,7 +388,7 @@ debug_callback_p = define_primitive(
     jvp=FullJvp(_debug_jvp),
     transpose=_debug_transpose,
     batching=_debug_batching,
-    lowering=lambda ctx, *operands, callback, **params: _lower_callback(
+    lowering=lambda ctx, *operands, callback, **params: lower_callback(
         ctx, operands, callback, pure=False
     ),
     effects=lambda *avals, effect, **params: frozenset([effect]),
@@ -398,7 +413,7 @@ def debug_callback(
         return tree_unflatten(in_tree, [next(given) if is_valid_value(x) else x for x in leaves])
 
     def function(*values: Any) -> Sequence[Any]:
-        _call(name, callback, *arguments(values))
+        call_of_program(name, callback, *arguments(values))
         return []
 
     arrays = [x for x in leaves if is_valid_value(x)]

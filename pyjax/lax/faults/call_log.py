@@ -12,11 +12,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pyjax.core.jaxpr import Jaxpr, JaxprEqn, bind_eqn, subjaxprs
+from pyjax.lax.buffer_callbacks import buffer_callback_p
 from pyjax.lax.callbacks import FlatCallback, io_callback_p, pure_callback_p
 
 # Positions in the results of each function with side effects, by its number.
@@ -99,9 +101,21 @@ def replaying(log: CallLog) -> Iterator[None]:
         yield
 
 
+_CALLS = (io_callback_p, pure_callback_p, buffer_callback_p)
+
+
 def calls_python(eqn: JaxprEqn) -> bool:
     """Whether an equation has results that Python gives."""
-    return eqn.primitive is io_callback_p or eqn.primitive is pure_callback_p
+    return eqn.primitive in _CALLS
+
+
+def _returned(
+    callback: FlatCallback, results: list[np.ndarray], *operands: np.ndarray
+) -> list[np.ndarray]:
+    """What a function writes, as results."""
+    written = [np.empty_like(x) for x in results]
+    callback.function(list(operands), written)
+    return written
 
 
 def holds_calls(jaxpr: Jaxpr) -> bool:
@@ -112,10 +126,17 @@ def holds_calls(jaxpr: Jaxpr) -> bool:
 def bind_remembered(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     """Apply an equation that calls Python, through the log of the run."""
     callback: FlatCallback = eqn.params["callback"]
-    is_pure = eqn.primitive is pure_callback_p
+    is_pure = not eqn.effects
 
     def function(*args: Any) -> list[np.ndarray]:
         return _runs.logs[-1].call(callback, is_pure, args)
 
-    remembered = FlatCallback(callback.name, function)
+    def writing_function(operands: list[np.ndarray], results: list[np.ndarray]) -> None:
+        log = _runs.logs[-1]
+        returning = callback.with_function(partial(_returned, callback, results))
+        for result, known in zip(results, log.call(returning, is_pure, operands)):
+            np.copyto(result, known)
+
+    writes = eqn.primitive is buffer_callback_p
+    remembered = FlatCallback(callback.name, writing_function if writes else function)
     return bind_eqn(eqn.replace(params={**eqn.params, "callback": remembered}), values)
