@@ -11,6 +11,9 @@ from pyjax.core.errors import new_error
 from pyjax.core.pytree import tree_flatten, tree_unflatten
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.interpreters.traced_function import trace_function
+from pyjax.sharding.layouts import Format
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, says_nothing
 
 
 class ShapeDtypeStruct:
@@ -37,8 +40,23 @@ class ShapeDtypeStruct:
             raise new_error(ValueError, "ShapeDtypeStruct: dtype must be specified")
         self.shape = checked_shape(shape)
         self.dtype = dtype if dtypes.issubdtype(dtype, dtypes.extended) else dtypes.dtype(dtype)
-        self.sharding = sharding
+        self.sharding = self._checked(sharding)
         self.weak_type = bool(weak_type)
+
+    def _checked(self, sharding: Any) -> Any:
+        if isinstance(sharding, PartitionSpec):
+            sharding = context_sharding("ShapeDtypeStruct", sharding, TypeError)
+        elif not (sharding is None or isinstance(sharding, (Sharding, Format))):
+            raise new_error(
+                ValueError,
+                f"ShapeDtypeStruct: sharding must be a Sharding, a PartitionSpec or a Format, got "
+                f"{sharding} of type {type(sharding).__name__}.",
+                "It says how the array that is described lies.",
+                "Leave it out, or write SingleDeviceSharding(device) for a device.",
+            )
+        if isinstance(sharding, NamedSharding) and not says_nothing(sharding):
+            sharding.shard_shape(self.shape)
+        return sharding
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:

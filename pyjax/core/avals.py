@@ -116,6 +116,11 @@ class ShapedArray(AbstractValue):
         none is, so that each dimension is whole."""
         return _sharding_of[0](self)
 
+    @property
+    def manual_axis_type(self) -> Any:
+        """What the array is along the manual axes of a mesh; None: the same along all."""
+        return _manual_axis_type_of[0](self) if self.vma else None
+
     def strip_weak_type(self) -> ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
@@ -156,11 +161,15 @@ def _no_shardings(aval: ShapedArray) -> Any:
 
 # Shardings lie above this layer: theirs puts itself here.
 _sharding_of: list[Callable[[ShapedArray], Any]] = [_no_shardings]
+_manual_axis_type_of: list[Callable[[ShapedArray], Any]] = [_no_shardings]
 
 
-def set_sharding_of_avals(rule: Callable[[ShapedArray], Any]) -> None:
-    """What `aval.sharding` is."""
+def set_sharding_of_avals(
+    rule: Callable[[ShapedArray], Any], manual_axis_type: Callable[[ShapedArray], Any]
+) -> None:
+    """What `aval.sharding` is, and `aval.manual_axis_type` of one that varies along some axes."""
     _sharding_of[0] = rule
+    _manual_axis_type_of[0] = manual_axis_type
 
 
 class HasAval:

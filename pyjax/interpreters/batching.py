@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
+from pyjax._config.registry import unlisted_option
 from pyjax.core import axis_env, call_chains, dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.axis_env import under_axis
@@ -75,9 +76,13 @@ __all__ = [
     "move_bdim",
     "named_axes",
     "not_mapped",
+    "over_devices",
     "primitive_batchers",
     "running_axis",
 ]
+
+# Whether axes that are mapped stand for devices, each of which runs the program for itself.
+over_devices = unlisted_option("mapped over devices", False)
 
 FlatFun = Callable[..., Sequence[Any]]
 

@@ -27,7 +27,7 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.trace import eval_trace, state
 from pyjax.core.traceback_filter import api_boundary, user_entries
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
-from pyjax.interpreters.batching import broadcast_bdim, move_bdim, not_mapped
+from pyjax.interpreters.batching import broadcast_bdim, move_bdim, not_mapped, over_devices
 from pyjax.interpreters.hlo import aval_to_shape
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.lax.common import aval_of
@@ -191,6 +191,8 @@ def batched_by_method(
     **params: Any,
 ) -> Any:
     """The batching rule of a primitive whose `vmap_method` says what it is."""
+    if vmap_method is None and over_devices.value:
+        vmap_method = "sequential"  # each device calls the function for itself
     if vmap_method is None:
         fail(
             NotImplementedError,

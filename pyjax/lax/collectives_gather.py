@@ -4,6 +4,7 @@ psum_scatter, all_to_all, pbroadcast.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
+from pyjax.core.structural import moveaxis
 from pyjax.core.tree_util import tree_map
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
@@ -29,7 +31,6 @@ from pyjax.lax.collectives import (
     named_effects,
     names_of,
     no_groups,
-    one_name,
     psum,
     varying_after,
 )
@@ -333,14 +334,15 @@ def all_to_all(
     `concat_axis`.
 
     Args:
+      axis_name: of one axis, or of several, along which positions are counted as along one.
       tiled: cut `split_axis` into equal blocks and concatenate, instead of removing and adding
         a dimension.
     Raises:
       ValueError: the split axis does not fit the size of the mapped axis.
     """
     no_groups("all_to_all", axis_index_groups)
-    name = one_name(axis_name)
-    size = axis_env.axis_size(name)
+    names = names_of(axis_name)
+    size = math.prod(axis_env.axis_size(name) for name in names)
 
     def one(v: Array) -> Array:
         shape = shape_of(v)
@@ -355,11 +357,22 @@ def all_to_all(
                 f"{extent}.",
             )
         if not tiled:
-            return _exchange(v, name, split, concat)
+            return _exchange_along(v, names, split, concat)
         v = reshape(v, (*shape[:split], size, extent // size, *shape[split + 1 :]))
-        return _merge(_exchange(v, name, split, concat), concat)
+        return _merge(_exchange_along(v, names, split, concat), concat)
 
     return tree_map(one, x)
+
+
+def _exchange_along(v: Array, names: tuple[Any, ...], split: int, concat: int) -> Array:
+    """Along several axes, whose positions count as those of one do, the last axis fastest."""
+    if len(names) == 1:
+        return _exchange(v, names[0], split, concat)
+    shape = shape_of(v)
+    first = axis_env.axis_size(names[0])
+    v = reshape(v, (*shape[:split], first, shape[split] // first, *shape[split + 1 :]))
+    received = _exchange_along(_exchange(v, names[0], split, 0), names[1:], split + 1, 1)
+    return moveaxis(_merge(received, 0), 0, concat)
 
 
 def _exchange(v: Array, name: Any, split: int, concat: int) -> Array:

@@ -111,6 +111,9 @@ set_layouts_of_tracers(_put)
 
 def _constrain(x: Any, target: Any) -> Any:
     name = "with_sharding_constraint"
+    inside = get_abstract_mesh()
+    if isinstance(target, PartitionSpec) and inside.manual_axes:
+        target = NamedSharding(inside, target)
     sharding = context_sharding(name, target, RuntimeError, entered=True)
     if not isinstance(sharding, Sharding):
         fail(
@@ -127,10 +130,10 @@ def _constrain(x: Any, target: Any) -> Any:
             "leave the constraint out, or make the sharding with the mesh that you mean",
         )
     if isinstance(sharding, NamedSharding):
-        sharding = _over_devices(sharding, x)
-        sharding.shard_shape(tuple(np.shape(x)))
         if _already(sharding, x):
             return x
+        sharding = _over_devices(sharding, x)
+        sharding.shard_shape(tuple(np.shape(x)))
     else:
         resolve_device(sharding)  # one device, or an error that says so
     return sharding_constraint_p.bind1(x, sharding=sharding)
@@ -172,7 +175,7 @@ def _already(sharding: NamedSharding, x: Any) -> bool:
             "lay the array out with jax.sharding.reshard",
         )
     mesh = sharding.mesh if context.empty else context
-    if not _names(sharding.spec) <= {*mesh.auto_axes, *mesh.manual_axes}:
+    if not _names(sharding.spec) <= {*mesh.auto_axes}:
         fail(
             ValueError,
             f"The spec of the sharding passed to with_sharding_constraint can only refer to Auto "

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
+from pyjax.api.flat import check_callable
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
-from pyjax.core.errors import new_error
+from pyjax.core.errors import fail, new_error
 from pyjax.core.structural import moveaxis
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
@@ -21,14 +22,15 @@ from pyjax.core.tree_util import (
     tree_map,
     tree_unflatten,
 )
+from pyjax.interpreters.batching import over_devices
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.shape import expand_dims, squeeze
 from pyjax.parallel.shard_map import shard_map
-from pyjax.runtime.array import DeviceArray, laid_out
+from pyjax.runtime.array import DeviceArray, array_spec, laid_out
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec as P
-from pyjax.sharding.shardings import PmapSharding
+from pyjax.sharding.shardings import NamedSharding, PmapSharding, Sharding
 from xla_backend.runtime.client import Device
 
 
@@ -58,8 +60,18 @@ def pmap(
       devices, backend: where to run; default all devices of the default platform. An array has
         one device: the program runs on the first of `devices`, and its results lie there.
     Raises:
-      ValueError: the mapped axis is larger than the number of devices.
+      TypeError: `fun` is not callable.
+      ValueError: the mapped axis is larger than the number of devices; no argument is mapped; the
+        list of devices is empty.
     """
+    check_callable(fun)
+    if devices is not None and not len(devices):
+        fail(
+            ValueError,
+            "'devices' argument to pmap must be non-empty, or None.",
+            "a program runs on a device",
+            "leave it out for all devices of the default platform",
+        )
     static = static_broadcasted_argnums
     static = (static,) if isinstance(static, int) else tuple(static)
     donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
@@ -79,44 +91,56 @@ def pmap(
         if options.pmap_shmap_merge.value:
             return axis.over_mesh(call, out_axes, dynamic, kwargs)
         name = object() if axis_name is None else axis_name
-        return vmap(call, axes, out_axes, axis_name=name, axis_size=axis_size)(*dynamic, **kwargs)
+        mapped_call = vmap(call, axes, out_axes, axis_name=name, axis_size=axis_size)
+        with over_devices(True):
+            return mapped_call(*dynamic, **kwargs)
 
     functools.update_wrapper(mapped, fun)
     first = None if devices is None else devices[0]
     compiled = jit(
         mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend
     )
-    return _Pmapped(compiled, out_axes)
+    return _Pmapped(compiled, out_axes, _mesh_axis(axis_name))
+
+
+def _mesh_axis(axis_name: Any) -> Any:
+    return "_internal_pmap_axis_name" if axis_name is None else axis_name
 
 
 class _Pmapped:
     """The compiled function, with the stages of `jit`; its results say how they are laid out."""
 
-    def __init__(self, compiled: Any, out_axes: Any) -> None:
+    def __init__(self, compiled: Any, out_axes: Any, axis_name: Any) -> None:
         self._compiled = compiled
         self._out_axes = out_axes
+        self._axis_name = axis_name
         functools.update_wrapper(self, compiled, updated=())
 
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self._compiled(*args, **kwargs)
-        if options.pmap_no_rank_reduction.value:
-            return result
+        keeps_rank = options.pmap_no_rank_reduction.value
         axes = broadcast_prefix(self._out_axes, result, lambda a: a is None)
         for x, axis in zip(tree_leaves(result), axes):
-            _without_mapped_axis(x, axis)
+            _lay_out(x, axis, self._axis_name if keeps_rank else None)
         return result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)
 
 
-def _without_mapped_axis(x: Any, axis: int | None) -> None:
-    """Lay out a result that was just made: one example on its device, without the mapped axis."""
-    if axis is not None and type(x) is DeviceArray:
-        axis = axis + x.ndim if axis < 0 else axis
-        if x.shape[axis] == 1:
-            x.spec = laid_out(x.spec, PmapSharding(x.device, axis))
+def _lay_out(x: Any, axis: int | None, name: Any) -> None:
+    """Lay out a result that was just made, of one example on its device: over a mesh of one axis,
+    or (no name) without the mapped axis. Results of several examples have one device, too."""
+    if axis is None or type(x) is not DeviceArray:
+        return
+    axis = axis + x.ndim if axis < 0 else axis
+    if x.shape[axis] != 1:
+        return
+    sharding: Sharding = PmapSharding(x.device, axis)
+    if name is not None:
+        sharding = NamedSharding(Mesh([x.device], (name,)), P(*[None] * axis, name))
+    x.spec = laid_out(array_spec(x.aval, x.device, True), sharding)
 
 
 class _MappedAxis:
@@ -137,6 +161,13 @@ class _MappedAxis:
         leaves, self._tree = tree_flatten((tuple(args), kwargs))
         of_args = broadcast_prefix(per_argument, tuple(args), is_none)
         self._dims = of_args + [0] * (len(leaves) - len(of_args))
+        if all(d is None for d in self._dims):
+            fail(
+                ValueError,
+                "pmap requires at least one argument with a mapped axis.",
+                "each device takes its example of one",
+                "map an argument (in_axes), or call the function without pmap",
+            )
         if size is None:
             mapped = [(np.shape(x), d) for x, d in zip(leaves, self._dims) if d is not None]
             size = max((shape[d] for shape, d in mapped if shape), default=1)
@@ -148,7 +179,7 @@ class _MappedAxis:
                 f"{len(available)} devices are available.\n  pmap runs one example on each device; "
                 "use vmap to run several on one.",
             )
-        self._name = "pmap_axis" if name is None else name
+        self._name = _mesh_axis(name)
         self._mesh = Mesh(available[:size], (self._name,))
 
     def over_mesh(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import zip_longest
 from typing import Any
 
 from pyjax._config import options
@@ -148,7 +149,9 @@ def _mesh_and_axes(
     elif not isinstance(mesh, (Mesh, AbstractMesh)):
         raise new_error(TypeError, f"shard_map: mesh must be a Mesh or AbstractMesh, got {mesh!r}")
     elif around is not None and not around.empty:
-        if around.shape_tuple != mesh.shape_tuple:
+        if around.shape_tuple != mesh.shape_tuple or (
+            not around.manual_axes and around.axis_types != mesh.axis_types
+        ):
             fail(
                 ValueError,
                 f"shard_map: the mesh in context, {around}, is not the mesh that is passed, "
@@ -199,6 +202,7 @@ class _Call:
             names = arg_names(self._fun, in_tree, [i for i, _ in static if isinstance(i, int)])
             self._check_fits("in_specs", specs, avals, names)
             self._check_divides(specs, avals, names)
+            self._check_lie(specs, leaves, avals, names)
         blocks = [block_aval(mesh, manual, check_vma, s, a) for s, a in zip(specs, avals)]
         traced: TracedFunction = in_body(
             mesh, manual, check_vma, self._trace, in_tree, blocks, static, key
@@ -237,8 +241,8 @@ class _Call:
         top = _is_sequence(specs)
         for path, spec in tree_flatten_with_path(specs, is_leaf=lambda s: s is None)[0]:
             place = f"{which}{keystr(path)}"
-            if spec is None and which == "in_specs" and top and len(path) == 1:
-                continue
+            if spec is None and (which == "out_specs" or (top and len(path) == 1)):
+                continue  # of a result that is None, or an argument that is not an array
             if not isinstance(spec, PartitionSpec):
                 fail(
                     TypeError,
@@ -336,6 +340,35 @@ class _Call:
                         f"all devices run one program, on blocks of one shape; the mesh is "
                         f"{self._mesh}.",
                         "pad the array, use another mesh, or do not cut this dimension.",
+                    )
+
+    def _check_lie(
+        self,
+        specs: Sequence[Any],
+        leaves: Sequence[Any],
+        avals: Sequence[Any],
+        names: Sequence[str],
+    ) -> None:
+        """Along explicit axes arrays are not moved: they lie as they are taken. Of what is traced,
+        types do not say it."""
+        types = dict(zip(self._mesh.axis_names, self._mesh.axis_types))
+        explicit = {n for n in self._manual if types[n] is AxisType.Explicit}
+        for spec, x, aval, name in zip(specs, leaves, avals, names):
+            if not explicit or isinstance(x, Tracer):
+                continue
+            lies = self._spec_of(x)
+            for wanted, found in zip_longest(spec, lies):
+                if [n for n in axes_at(wanted) if n in explicit] != [
+                    n for n in axes_at(found) if n in explicit
+                ]:
+                    fail(
+                        ValueError,
+                        f"{self._name}: in_specs has {spec} for {name} of type {aval.str_short()}, "
+                        f"which lies as {lies}.",
+                        f"the mesh is {self._mesh}; along explicit axes arrays are not moved "
+                        "unless the program says so.",
+                        "leave out in_specs, or call jax.reshard on the argument before; or make "
+                        "the mesh with axis_types=AxisType.Auto.",
                     )
 
     def _check_replicated(

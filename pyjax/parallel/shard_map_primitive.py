@@ -532,7 +532,7 @@ def mapped_program(avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
     """What an equation of shard_map computes, without shard_map: for operands of these types."""
     plain = tuple(a.update(vma=frozenset()) for a in avals)
     specs = params["in_specs"], params["out_specs"]
-    with options.check_vma(False):
+    with options.check_vma(False), batching.over_devices(True):
         return _mapped(params["jaxpr"], *specs, params["mesh"], params["newly_manual_axes"], plain)
 
 

@@ -20,6 +20,7 @@ from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.layouts import Format, Layout
+from pyjax.sharding.mesh import get_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import (
     NamedSharding,
@@ -90,6 +91,14 @@ def _put(value: Any, target: Any) -> Any:
     if isinstance(sharding, NamedSharding) and device is not None:
         sharding.shard_shape(abstractify(value).shape)
     if isinstance(value, Tracer):
+        if isinstance(target, Device) and get_abstract_mesh().manual_axes:
+            fail(
+                ValueError,
+                "device_put with explicit device not allowed within shard_map-decorated functions, "
+                f"but got device {target}.",
+                "each device of the mesh runs the function on its part",
+                "put the arguments or the result of the mapped function there",
+            )
         # Where a program runs is the compiler's business.
         return value if device is None else _lay_out[0](value, sharding)
     put = _put_on(value, device)

@@ -17,6 +17,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray, set_sharding_of_avals
 from pyjax.core.errors import new_error
 from pyjax.core.tree_util import tree_leaves
+from pyjax.sharding.manual_axes import ManualAxisType
 from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, entered_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from xla_backend.runtime.client import Device
@@ -529,4 +530,4 @@ def _sharding_of_aval(aval: ShapedArray) -> NamedSharding:
     return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * aval.ndim))
 
 
-set_sharding_of_avals(_sharding_of_aval)
+set_sharding_of_avals(_sharding_of_aval, lambda aval: ManualAxisType(varying=aval.vma))

@@ -154,7 +154,8 @@ def check_pmap(d: list[Any]) -> None:
 
 
 def check_shard_map(d: list[Any]) -> None:
-    mesh = pyjax.make_mesh((1,), ("i",), devices=[d[2]])
+    auto = pyjax.sharding.AxisType.Auto
+    mesh = pyjax.make_mesh((1,), ("i",), (auto,), devices=[d[2]])
     f = pyjax.shard_map(
         lambda x: (pyjax.lax.psum(x, "i"), jnp.ones(2)),
         mesh=mesh,

@@ -131,7 +131,8 @@ def test_smap() -> None:
     for mesh in (auto, explicit):
         with pyjax.set_mesh(mesh):
             mapped = pyjax.smap(f, in_axes=(0, None), out_axes=None, axis_name="i")
-            assert mapped(x, 1.0).tolist() == [4.0, 6.0, 8.0]
+            here = x if mesh is auto else pyjax.reshard(x, pyjax.P("i"))
+            assert mapped(here, 1.0).tolist() == [4.0, 6.0, 8.0]
     with pyjax.set_mesh(explicit):
         assert (
             pyjax.smap(out_axes=1, axis_name="i")(lambda a: 2 * a)(x).tolist() == (2 * x).tolist()

@@ -166,3 +166,80 @@ def test_results_of_mapped_functions() -> None:
     mapped = pyjax.shard_map(double, mesh=AUTO, in_specs=P("x"), out_specs=P("x"))
     for run in (mapped, pyjax.jit(mapped)):
         assert run(DATA).sharding == HERE
+
+
+def test_results_of_pmap() -> None:
+    x = DATA[None]
+    for axis, spec in ((0, P("i")), (1, P(None, "i")), (-1, P(None, None, "i"))):
+        found = pyjax.pmap(lambda v: 2 * v, "i", out_axes=axis)(x).sharding
+        assert found == NamedSharding(pyjax.sharding.Mesh([DEVICE], ("i",)), spec)
+    assert pyjax.pmap(lambda v: v)(x).sharding.spec == P("_internal_pmap_axis_name")
+
+
+def test_callbacks_of_each_device() -> None:
+    result = pyjax.ShapeDtypeStruct((2, 3), np.float32)
+    calls = []
+
+    def host(v: Any) -> Any:
+        calls.append(v.shape)
+        return np.asarray(v) + 1
+
+    f = lambda v: pyjax.pure_callback(host, result, v)
+    np.testing.assert_array_equal(pyjax.pmap(f)(DATA[None]), DATA[None] + 1)
+    two = sharding.AbstractMesh((2,), ("i",))
+    mapped = pyjax.shard_map(f, mesh=two, in_specs=P("i"), out_specs=P("i"))
+    both = np.concatenate([DATA, 2 * DATA])
+    np.testing.assert_array_equal(mapped(both), both + 1)
+    assert calls == [(2, 3)] * 3
+    with pytest.raises(NotImplementedError, match="vmap_method"):
+        pyjax.vmap(f)(DATA[None])
+
+
+def _inside(f: Callable[[Any], Any]) -> Callable[[], Any]:
+    return lambda: pyjax.shard_map(f, mesh=AUTO, in_specs=P("x"), out_specs=P("x"))(FLAT)
+
+
+def _in_context(mesh: Any, f: Callable[[], Any]) -> Callable[[], Any]:
+    def call() -> Any:
+        with pyjax.set_mesh(mesh):
+            return f()
+
+    return call
+
+
+ERRORS_OF_MAPPED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: pyjax.pmap(3), TypeError, "callable"),
+    (lambda: pyjax.pmap(lambda x: x, devices=[]), ValueError, "must be non-empty"),
+    (
+        lambda: pyjax.pmap(lambda x: x, in_axes=None, axis_size=1)(FLAT),
+        ValueError,
+        "at least one argument with a mapped axis",
+    ),
+    (_inside(lambda x: pyjax.device_put(x, DEVICE)), ValueError, "not allowed within shard_map"),
+    (
+        _inside(lambda x: lax.with_sharding_constraint(x, P("x"))),
+        ValueError,
+        "can only refer to Auto axes",
+    ),
+    (_inside(lambda x: sharding.reshard(x, P("x"))), ValueError, "type Auto or Manual"),
+    (_in_context(EXPLICIT, _inside(lambda x: x)), ValueError, "is not the mesh that is passed"),
+    (lambda: pyjax.ShapeDtypeStruct((3,), "f4", sharding="x"), ValueError, "must be a Sharding"),
+    (lambda: pyjax.ShapeDtypeStruct((3,), "f4", sharding=P("x")), TypeError, "no mesh is in"),
+    (lambda: pyjax.ShapeDtypeStruct((), "f4", sharding=HERE), ValueError, "of rank at least 1"),
+]
+
+
+@pytest.mark.parametrize("call, kind, message", ERRORS_OF_MAPPED)
+def test_errors_of_mapped_functions(
+    call: Callable[[], Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_types_in_mapped_functions() -> None:
+    seen = []
+    _inside(lambda x: seen.append(pyjax.typeof(x).manual_axis_type) or x)()
+    assert seen == [sharding.ManualAxisType(varying={"x"})]
+    assert pyjax.typeof(FLAT).manual_axis_type is None
+    assert pyjax.shard_map(lambda x: None, mesh=AUTO, in_specs=P("x"), out_specs=None)(FLAT) is None

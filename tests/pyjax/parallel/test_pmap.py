@@ -40,7 +40,9 @@ PROGRAMS = {
         result = pyjax.pmap(lambda x: x[::-1])(jnp.arange(8.0).reshape(4, 2))
     """,
     "a size": """
-        result = pyjax.pmap(lambda x: x + lax.axis_index("i"), "i", in_axes=None, axis_size=3)(1)
+        f = pyjax.pmap(lambda x, y: x + y + lax.axis_index("i"), "i", in_axes=(None, 0),
+                       axis_size=3)
+        result = f(1, jnp.arange(3))
     """,
     "loops with collectives": """
         step = lambda c, x: (lax.pmax(c, "i") + x, lax.ppermute(c, "i", [(0, 1), (1, 0)]))

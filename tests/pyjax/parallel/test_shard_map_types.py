@@ -147,7 +147,11 @@ def test_mesh_in_context_inferred_specs_and_static_arguments() -> None:
     with use_abstract_mesh(explicit):
         assert shard_map(lambda x: lax.psum(x, "i"), out_specs=P())(X).tolist() == [0, 2, 4, 6]
     with set_mesh(pyjax.make_mesh((1,), ("i",))):
-        assert shard_map(lambda x: x, in_specs=P("i"), out_specs=P("i"))(X).tolist() == X.tolist()
+        same = shard_map(lambda x: x, in_specs=P("i"), out_specs=P("i"))
+        assert same(pyjax.reshard(X, P("i"))).tolist() == X.tolist()
+        assert pyjax.jit(same)(X).tolist() == X.tolist()
+        with pytest.raises(ValueError, match=r"in_specs has P\('i',\) for x of .*lies as P\(\)"):
+            same(X)
 
     @shard_map(mesh=TWO, in_specs=(P("i"), None), out_specs=P("i"))
     def scaled(x: Any, how: str) -> Any:
