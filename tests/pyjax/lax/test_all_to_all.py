@@ -12,9 +12,10 @@ import pyjax
 from pyjax import lax
 
 
-@pytest.mark.parametrize(
-    "tiled, split, concat", itertools.product((True, False), (0, 1), (0, 1, 2))
-)
+CASES = list(itertools.product((True, False), (0, 1), (0, 1, 2)))
+
+
+@pytest.mark.parametrize("tiled, split, concat", CASES)
 def test_several_axes(tiled: bool, split: int, concat: int) -> None:
     shape = (12, 18, 5) if tiled else (6, 6, 5)
     x = np.arange(6 * np.prod(shape)).reshape(6, *shape)
