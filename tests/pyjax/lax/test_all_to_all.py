@@ -11,7 +11,6 @@ import pytest
 import pyjax
 from pyjax import lax
 
-
 CASES = list(itertools.product((True, False), (0, 1), (0, 1, 2)))
 
 
