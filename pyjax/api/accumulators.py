@@ -23,24 +23,45 @@ from pyjax.lax.refs.access import addupdate
 
 @dataclass(frozen=True, slots=True)
 class GradValue:
-    """In the place of an argument: return its cotangent."""
+    """In the place of an argument: return its cotangent.
+
+    >>> pullback = pyjax.vjp(jnp.multiply, 2.0, 3.0)[1].with_refs(DontWant(), GradValue())
+    >>> float(pullback(1.0)[1])
+    2.0
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class DontWant:
-    """In the place of an argument: its cotangent is not wanted."""
+    """In the place of an argument: its cotangent is not wanted.
+
+    >>> pullback = pyjax.vjp(jnp.multiply, 2.0, 3.0)[1].with_refs(GradValue(), DontWant())
+    >>> float(pullback(1.0)[0])
+    3.0
+    """
 
 
 @register_dataclass
 @dataclass(frozen=True, slots=True)
 class GradRef:
-    """In the place of a cotangent: it was added to a reference."""
+    """In the place of a cotangent: it was added to a reference.
+
+    >>> total = pyjax.new_ref(10.0)
+    >>> pullback = pyjax.vjp(jnp.sin, 0.0)[1].with_refs(total)
+    >>> pullback(1.0), float(total[...])
+    ((GradRef(),), 11.0)
+    """
 
 
 @register_dataclass
 @dataclass(frozen=True, slots=True)
 class DidntWant:
-    """In the place of a cotangent that was not wanted."""
+    """In the place of a cotangent that was not wanted.
+
+    >>> pullback = pyjax.vjp(jnp.multiply, 2.0, 3.0)[1].with_refs(GradValue(), DontWant())
+    >>> pullback(1.0)[1]
+    DidntWant()
+    """
 
 
 class _Accumulating:

@@ -179,6 +179,14 @@ def breakpoint(
     Raises:
       ValueError: there is no such backend.   NotImplementedError: a token.
       KeyboardInterrupt: the user quits.
+
+    >>> import io
+    >>> typed, shown = io.StringIO("p 2 * x\\nc\\n"), io.StringIO()
+    >>> def f(x):
+    ...     pyjax.debug.breakpoint(num_frames=1, stdin=typed, stdout=shown)
+    ...     return x + 1
+    >>> float(f(20.0)), "40.0" in shown.getvalue()
+    (21.0, True)
     """
     if token is not None:
         raise new_error(

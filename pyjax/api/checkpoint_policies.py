@@ -35,7 +35,11 @@ Recompute = _Answer("Recompute", False)
 
 
 class Offloadable(NamedTuple):
-    """Saved, and moved to another memory meanwhile; there is one here, so nothing is moved."""
+    """Saved, and moved to another memory meanwhile; there is one here, so nothing is moved.
+
+    >>> Offloadable(src="device", dst="pinned_host").dst
+    'pinned_host'
+    """
 
     src: str
     dst: str

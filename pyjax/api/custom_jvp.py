@@ -26,7 +26,19 @@ from pyjax.interpreters.tangents import Zero
 
 
 class SymbolicZero:
-    """A tangent or cotangent known to be zero, as user rules with symbolic_zeros=True see it."""
+    """A tangent or cotangent known to be zero, as user rules with symbolic_zeros=True see it.
+
+    >>> @pyjax.custom_jvp
+    ... def product(x, y):
+    ...     return x * y
+    >>> def rule(primals, tangents):
+    ...     print(tangents[1])
+    ...     return product(*primals), tangents[0] * primals[1]
+    >>> _ = product.defjvp(rule, symbolic_zeros=True)
+    >>> float(pyjax.grad(product)(2.0, 3.0))
+    SymbolicZero(float32[])
+    3.0
+    """
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval

@@ -60,6 +60,17 @@ class CustomVJPPrimal:
 
     Attributes:
       value: the argument; perturbed: whether it is differentiated.
+
+    >>> @pyjax.custom_vjp
+    ... def scale(x, y):
+    ...     return x * y
+    >>> def fwd(x, y):
+    ...     print(x.perturbed, y.perturbed)
+    ...     return x.value * y.value, y.value
+    >>> scale.defvjp(fwd, lambda y, ct: (ct * y, None), symbolic_zeros=True)
+    >>> float(pyjax.grad(scale)(2.0, 3.0))
+    True False
+    3.0
     """
 
     def __init__(self, value: Any, perturbed: bool) -> None:

@@ -125,6 +125,9 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
 
     Raises:
       NotImplementedError: inside a transformation.
+
+    >>> inspect_array_sharding(jnp.ones(3), callback=lambda s: print(len(s.device_set)))
+    1
     """
     if isinstance(value, Tracer):
         raise new_error(

@@ -42,7 +42,11 @@ class AbstractValue:
 
 
 class AbstractToken(AbstractValue):
-    """Aval of a token: orders side effects, holds no data."""
+    """Aval of a token: orders side effects, holds no data.
+
+    >>> pyjax.make_jaxpr(lax.create_token)().out_avals
+    [AbstractToken()]
+    """
 
     __slots__ = ()
 

@@ -27,6 +27,10 @@ class DebugInfo:
       in_tree: structure of `(args, kwargs)`, static arguments left out, or None when unknown. Only
         the structure is kept: holding on to arguments would keep their buffers alive.
       static_argnums: the positions that were left out.
+
+    >>> def loss(x, y): ...
+    >>> DebugInfo("grad", loss).name()
+    'loss'
     """
 
     __slots__ = ("_fun", "_in_tree", "_static", "_text", "traced_for")

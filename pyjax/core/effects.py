@@ -13,6 +13,11 @@ class Effect:
     Attributes:
       ordered: equations with this effect run in program order.
       differentiable, in_control_flow: whether ad may drop it / control flow may hold it.
+
+    >>> class Logged(Effect):
+    ...     name = "Logged"
+    >>> Logged(), Logged.ordered
+    (Logged, False)
     """
 
     name = "effect"
@@ -23,13 +28,23 @@ class Effect:
 
 
 class DebugEffect(Effect):
-    """Printing and debugging callbacks, unordered."""
+    """Printing and debugging callbacks, unordered.
+
+    >>> jaxpr = pyjax.make_jaxpr(lambda x: pyjax.debug.print("{}", x))(1.0)
+    >>> [type(effect) is DebugEffect for effect in jaxpr.effects]
+    [True]
+    """
 
     name = "Debug"
 
 
 class OrderedDebugEffect(Effect):
-    """Printing in program order."""
+    """Printing in program order.
+
+    >>> jaxpr = pyjax.make_jaxpr(lambda x: pyjax.debug.print("{}", x, ordered=True))(1.0)
+    >>> [type(effect) is OrderedDebugEffect for effect in jaxpr.effects]
+    [True]
+    """
 
     name = "OrderedDebug"
     ordered = True

@@ -11,11 +11,19 @@ import numpy as np
 
 
 class extended(np.generic):
-    """Scalar type above all extended dtypes, for `issubdtype(dtype, extended)`."""
+    """Scalar type above all extended dtypes, for `issubdtype(dtype, extended)`.
+
+    >>> pyjax.dtypes.issubdtype(pyjax.random.key(0).dtype, extended)
+    True
+    """
 
 
 class prng_key(extended):
-    """Scalar type of random-key dtypes, for `issubdtype(dtype, prng_key)`."""
+    """Scalar type of random-key dtypes, for `issubdtype(dtype, prng_key)`.
+
+    >>> jnp.issubdtype(pyjax.random.key(0).dtype, prng_key), jnp.issubdtype(jnp.uint32, prng_key)
+    (True, False)
+    """
 
 
 class ExtendedDType:

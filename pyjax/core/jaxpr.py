@@ -43,7 +43,12 @@ class Var:
 
 
 class DropVar(Var):
-    """An output nobody reads; printed `_`."""
+    """An output nobody reads; printed `_`.
+
+    >>> jaxpr = pyjax.make_jaxpr(lambda x: lax.top_k(x, 1)[0])(jnp.ones(3)).jaxpr
+    >>> [type(v) is DropVar for v in jaxpr.eqns[0].outvars]
+    [False, True]
+    """
 
     __slots__ = ()
 

@@ -25,7 +25,13 @@ OutputType = tuple[Any, ...]
 
 
 def gensym() -> Callable[[Any], Var]:
-    """A function that makes variables: `new(aval)`."""
+    """A function that makes variables: `new(aval)`.
+
+    >>> (aval,) = pyjax.make_jaxpr(lambda x: x)(1.0).in_avals
+    >>> new = gensym()
+    >>> new(aval).aval is aval, new(aval) is new(aval)
+    (True, False)
+    """
     return Var
 
 
@@ -43,6 +49,11 @@ def new_jaxpr_eqn(
     Args:
       source_info: what `eqn.source` is of the equation that it comes from, or None.
       ctx: unused; equations keep nothing of the context they were made in.
+
+    >>> (eqn,) = pyjax.make_jaxpr(lax.sin)(1.0).eqns
+    >>> copy = new_jaxpr_eqn(eqn.invars, eqn.outvars, lax.cos_p, eqn.params)
+    >>> copy.primitive.name
+    'cos'
     """
     return JaxprEqn(list(invars), list(outvars), primitive, params, frozenset(effects), source_info)
 

@@ -25,6 +25,10 @@ class AbstractRef(AbstractValue):
       inner_aval: the type of the array.
       memory_space: where the array is to lie; None leaves that to the platform.
       kind: None, or "no_grad_no_remat": the reference takes no part in derivatives.
+
+    >>> total = pyjax.new_ref(jnp.zeros(3))
+    >>> isinstance(pyjax.typeof(total), AbstractRef), pyjax.typeof(total)
+    (True, Ref{float32[3]})
     """
 
     __slots__ = ("__weakref__", "inner_aval", "kind", "memory_space")

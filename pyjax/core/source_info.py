@@ -57,7 +57,10 @@ def include_frame(frame: FrameType) -> bool:
 
 def register_exclusion(path: str) -> None:
     """Hide frames of files whose names begin so, as those of pyjax are hidden: operations and
-    messages name the line that called them."""
+    messages name the line that called them.
+
+    >>> register_exclusion("/opt/my_library/")
+    """
     excluded_paths.append(path)
     internal_files.clear()
 
@@ -73,7 +76,14 @@ _scopes = _NameScopes()
 
 
 class name_scope:
-    """Context manager: `name` is appended to the names of operations traced inside."""
+    """Context manager: `name` is appended to the names of operations traced inside.
+
+    >>> def layer(x):
+    ...     with extend_name_stack("layer"):
+    ...         return 2 * x
+    >>> "layer/mul" in pyjax.jit(layer).lower(1.0).as_text(debug_info=True)
+    True
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -104,6 +114,10 @@ class Frame:
         at this place, the first applied first.
       lanes: then, too, the vmaps around the operation (`core.fault_checks.Lane`), innermost first.
       attributes: what the compiler is told about the operation (`core.xla_attributes`).
+
+    >>> (eqn,) = pyjax.make_jaxpr(lambda x: x + 1)(1.0).eqns
+    >>> isinstance(eqn.source, SourceInfo), eqn.source.function_name
+    (True, '<lambda>')
     """
 
     __slots__ = (
@@ -249,13 +263,25 @@ def called_function() -> str:
 
 
 def current_source() -> Frame | None:
-    """The user's place that is running, with the names of scopes around it."""
+    """The user's place that is running, with the names of scopes around it.
+
+    >>> def here():
+    ...     return current().function_name
+    >>> here()
+    'here'
+    """
     frame = python_user_frame()
     return None if frame is None else Frame(frame.f_code, frame.f_lasti, current_names())
 
 
 def summarize_source(source_info: Frame | None, num_frames: int = 1) -> str:
-    """`/path/file.py:42 (function)` of a place, and of as many of its callers as asked for."""
+    """`/path/file.py:42 (function)` of a place, and of as many of its callers as asked for.
+
+    >>> def here():
+    ...     return summarize(current())
+    >>> here().endswith("(here)")
+    True
+    """
     if source_info is None:
         return "unknown"
     chain = source_info.chain()[:num_frames]

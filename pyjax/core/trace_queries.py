@@ -40,12 +40,21 @@ def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
 
 
 def find_top_trace(_: Any) -> Trace:
-    """The trace in context. (Arguments have no say: dispatch depends on context only.)"""
+    """The trace in context. (Arguments have no say: dispatch depends on context only.)
+
+    >>> find_top_trace(()) is find_top_trace((1.0,))
+    True
+    """
     return current_trace()
 
 
 class take_current_trace:
-    """Context manager: gives the trace in context."""
+    """Context manager: gives the trace in context.
+
+    >>> with take_current_trace() as trace:
+    ...     print(trace is find_top_trace(()))
+    True
+    """
 
     def __enter__(self) -> Trace:
         return current_trace()

@@ -68,7 +68,12 @@ def under(trace: Any, function: Callable[..., Result], *arguments: Any) -> Resul
 
 
 class set_current_trace:
-    """Context manager: `bind` goes to `trace` inside, in this thread."""
+    """Context manager: `bind` goes to `trace` inside, in this thread.
+
+    >>> with take_current_trace() as outside, set_current_trace(outside):
+    ...     print(find_top_trace(()) is outside)
+    True
+    """
 
     __slots__ = ("__weakref__", "_opened", "trace")
 

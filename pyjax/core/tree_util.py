@@ -385,7 +385,11 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], Hashable]:
-    """(key, child) pairs and auxiliary data of the root."""
+    """(key, child) pairs and auxiliary data of the root.
+
+    >>> flatten_one_level_with_keys({"b": [2, 3], "a": 1})
+    ([(DictKey(key='a'), 1), (DictKey(key='b'), [2, 3])], ['a', 'b'])
+    """
     data = flatten_one_level(tree)[1]
     return ([] if tree is None else _keyed_children(tree)), data
 
@@ -583,7 +587,12 @@ def register_static(cls: T) -> T:
 @register_static
 @dataclasses.dataclass(frozen=True)
 class Static:
-    """A hashable value as a pytree without leaves: `jax.tree.static(value)`."""
+    """A hashable value as a pytree without leaves: `jax.tree.static(value)`.
+
+    >>> tree = {"weights": jnp.ones(3), "name": pyjax.tree.static("dense")}
+    >>> len(pyjax.tree.leaves(tree)), tree["name"].value
+    (1, 'dense')
+    """
 
     value: Any
 

@@ -117,6 +117,16 @@ def cur_qdd(value: Any) -> Any:
 
     Raises:
       TypeError: its class is not registered, or its type has no such state.
+
+    >>> class Counter:
+    ...     steps = 0
+    ...     def cur_qdd(self):
+    ...         return self.steps
+    >>> from pyjax.experimental import hijax
+    >>> class CounterType(hijax.MutableHiType): ...
+    >>> hijax.register_hitype(Counter, lambda value: CounterType())
+    >>> hijax.cur_qdd(Counter())
+    0
     """
     aval = hitype_of(value)
     if not getattr(aval, "has_qdd", False):

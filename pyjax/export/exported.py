@@ -63,6 +63,12 @@ class Exported:
       calling_convention_version: how arguments and results are passed.
       module_kept_var_idx: which leaves of the arguments the program takes.
       uses_global_constants: whether it has arguments besides those; False.
+
+    >>> exported = export(pyjax.jit(lambda x: {"y": 2 * x}))(jnp.ones(3))
+    >>> exported.in_avals, exported.out_tree
+    ((ShapedArray(float32[3]),), PyTreeDef({'y': *}))
+    >>> exported.call(jnp.arange(3.0))["y"].tolist()
+    [0.0, 2.0, 4.0]
     """
 
     fun_name: str

@@ -244,12 +244,25 @@ def register_ffi_type(
       platform: "cpu", or another one, for which nothing runs.
     Raises:
       KeyError: no type_id.   TypeError: no PyCapsule.   ValueError: the name has another number.
+
+    >>> import ctypes
+    >>> number = ctypes.c_int64(0)  # an `XLA_FFI_TypeId`, as a library has it
+    >>> register_ffi_type("doc.State", {"type_id": pycapsule(ctypes.pointer(number))})
+    >>> number.value > 0
+    True
     """
     register_ffi_type_id(name, type_registration["type_id"], platform)
 
 
 def register_ffi_type_id(name: str, obj: Any, platform: str = "cpu") -> None:
-    """`register_ffi_type` for a PyCapsule of an `XLA_FFI_TypeId` alone."""
+    """`register_ffi_type` for a PyCapsule of an `XLA_FFI_TypeId` alone.
+
+    >>> import ctypes
+    >>> number = ctypes.c_int64(0)  # an `XLA_FFI_TypeId`, as a library has it
+    >>> register_ffi_type_id("doc.Counter", pycapsule(ctypes.pointer(number)))
+    >>> number.value > 0
+    True
+    """
     known = TypeId.from_address(_address(name, obj))
     known.type_id = type_number(name, max(known.type_id, 0))
 

@@ -20,7 +20,16 @@ from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
 class StoreException(Exception):
-    """A store that was read before it was filled, or filled twice."""
+    """A store that was read before it was filled, or filled twice.
+
+    >>> def nothing(): ...
+    >>> _, out = transformation_with_aux(lambda: iter(()))(wrap_init(nothing))
+    >>> try:
+    ...     out()
+    ... except StoreException as error:
+    ...     print(error)
+    Store empty
+    """
 
 
 class Store:
@@ -63,6 +72,10 @@ class WrappedFun:
       f: the function.   transforms: pairs of transformation and its parameters.
       stores: for each transformation, where its auxiliary output goes, or None.
       params: pairs of name and value, given to `wrap_init`.   debug_info: for messages, or None.
+
+    >>> fun = wrap_init(abs)
+    >>> isinstance(fun, WrappedFun), fun.call_wrapped(-3)
+    (True, 3)
     """
 
     __slots__ = ("debug_info", "f", "params", "stores", "transforms")
@@ -190,7 +203,16 @@ def transformation(gen: Callable[..., Generator[Any, Any, None]], *fun_and_stati
 def transformation_with_aux(
     gen: Callable[..., Generator[Any, Any, None]], *fun_and_static: Any
 ) -> Any:
-    """`transformation_with_aux2` by a generator, which yields `(result, aux)` in the end."""
+    """`transformation_with_aux2` by a generator, which yields `(result, aux)` in the end.
+
+    >>> @transformation_with_aux
+    ... def counted(*args):
+    ...     result = yield args, {}
+    ...     yield result, len(args)
+    >>> fun, count = counted(wrap_init(max))
+    >>> fun.call_wrapped(1, 5, 3), count()
+    (5, 3)
+    """
     return transformation_with_aux2(_of_generator_with_aux(gen), *fun_and_static)
 
 
@@ -232,6 +254,14 @@ def merge_linear_aux(aux1: Callable[[], Any], aux2: Callable[[], Any]) -> tuple[
 
     Raises:
       StoreException: both or neither.
+
+    >>> @transformation_with_aux
+    ... def counted(*args):
+    ...     yield (yield args, {}), len(args)
+    >>> _, unused = counted(wrap_init(max))
+    >>> fun, count = counted(wrap_init(max))
+    >>> fun.call_wrapped(1, 5, 3), merge_linear_aux(unused, count)
+    (5, (False, 3))
     """
     found = []
     for is_first, aux in ((True, aux1), (False, aux2)):
@@ -252,6 +282,14 @@ def cache(call: Callable[..., Any], *, explain: Any = None) -> Callable[..., Any
     options in force; what the call stored is stored again.
 
     `cache_clear()` of what it returns forgets everything, `evict_function(f)` what is known of `f`.
+
+    >>> calls = []
+    >>> @cache
+    ... def run(fun, x):
+    ...     calls.append(x)
+    ...     return fun.call_wrapped(x)
+    >>> run(wrap_init(abs), -3), run(wrap_init(abs), -3), calls
+    (3, 3, [-3])
     """
     table = PerFunction(lambda: BoundedCache[Any, Any](_REMEMBERED))
     tables = [table]

@@ -378,7 +378,11 @@ def one_name(axis_name: AxisName) -> Any:
 
 
 def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
-    """ppermute where position i receives from perm[i]."""
+    """ppermute where position i receives from perm[i].
+
+    >>> pyjax.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(jnp.arange(3)).tolist()
+    [2, 0, 1]
+    """
     if sorted(perm) != list(range(len(perm))):
         fail(ValueError, f"`perm` does not represent a permutation: {perm}")
     return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])

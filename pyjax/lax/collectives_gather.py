@@ -41,7 +41,11 @@ from pyjax.lax.shape import reshape, squeeze, transpose
 
 
 def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
-    """Every position receives the value of position `source`."""
+    """Every position receives the value of position `source`.
+
+    >>> pyjax.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.arange(3)).tolist()
+    [1, 1, 1]
+    """
 
     def one(v: Array) -> Array:
         gathered = all_gather(v, axis_name)
@@ -339,6 +343,10 @@ def all_to_all(
         a dimension.
     Raises:
       ValueError: the split axis does not fit the size of the mapped axis.
+
+    >>> x = jnp.array([[1, 2], [3, 4]])  # position p holds row p
+    >>> pyjax.vmap(lambda row: lax.all_to_all(row, "i", 0, 0), axis_name="i")(x).tolist()
+    [[1, 3], [2, 4]]
     """
     no_groups("all_to_all", axis_index_groups)
     names = names_of(axis_name)
@@ -382,5 +390,10 @@ def _exchange(v: Array, name: Any, split: int, concat: int) -> Array:
 
 
 def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Swap a mapped axis with an array axis of the same size."""
+    """Swap a mapped axis with an array axis of the same size.
+
+    >>> x = jnp.array([[1, 2], [3, 4]])
+    >>> pyjax.vmap(lambda row: lax.pswapaxes(row, "i", 0), axis_name="i")(x).tolist()
+    [[1, 3], [2, 4]]
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)

@@ -305,6 +305,12 @@ def precv(token: Any, out_shape: Any, axis_name: AxisName, perm: Sequence[tuple[
     Raises:
       TypeError: the token is not from a `psend`.
       ValueError: axis, permutation, shapes or dtypes are not those of what was sent.
+
+    >>> def shift(x):
+    ...     there = pyjax.ShapeDtypeStruct(x.shape, x.dtype)
+    ...     return lax.precv(lax.psend(x, "i", [(0, 1)]), there, "i", [(0, 1)])
+    >>> pyjax.vmap(shift, axis_name="i")(jnp.array([3.0, 5.0])).tolist()
+    [0.0, 3.0]
     """
     check_bound(axis_name)
     if not isinstance(token, SendToken):

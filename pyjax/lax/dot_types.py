@@ -47,7 +47,14 @@ _PRECISION_NAMES = {
 
 
 class DotAlgorithm(NamedTuple):
-    """The types and passes in which a dot product is formed."""
+    """The types and passes in which a dot product is formed: one of the named ways
+    (`DotAlgorithmPreset`), spelled out.
+
+    >>> algorithm = lax.DotAlgorithm(jnp.bfloat16, jnp.bfloat16, jnp.float32)
+    >>> x = jnp.ones((2, 3), jnp.bfloat16)
+    >>> lax.dot(x, x.T, precision=algorithm, preferred_element_type=jnp.float32)[0, 0].dtype
+    dtype('float32')
+    """
 
     lhs_precision_type: Any
     rhs_precision_type: Any
@@ -58,11 +65,16 @@ class DotAlgorithm(NamedTuple):
     allow_imprecise_accumulation: bool = False
 
 
-_BF16, _F16, _F32, _F64 = ml_dtypes.bfloat16, np.float16, np.float32, np.float64
+_BY_NAME = {"F64": np.float64, "F32": np.float32, "BF16": ml_dtypes.bfloat16, "F16": np.float16}
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Named algorithms: operand types, accumulator type, and in how many passes."""
+    """Named algorithms: operand types, accumulator type, and in how many passes.
+
+    >>> x = jnp.ones((2, 3))
+    >>> float(lax.dot(x, x.T, precision=lax.DotAlgorithmPreset.F32_F32_F32)[0, 0])
+    3.0
+    """
 
     DEFAULT = enum.auto()
     ANY_F8_ANY_F8_F32 = enum.auto()
@@ -88,10 +100,46 @@ class DotAlgorithmPreset(enum.Enum):
 
     def accumulation_dtype(self) -> Any:
         """The dtype of the result this algorithm forms, or None if it follows the operands."""
-        for part, dtype in (("_F64", _F64), ("_F32", _F32), ("_BF16", _BF16), ("_F16", _F16)):
-            if self.name.removesuffix("_FAST_ACCUM").split("_X")[0].endswith(part):
+        for part, dtype in _BY_NAME.items():
+            if self.name.removesuffix("_FAST_ACCUM").split("_X")[0].endswith(f"_{part}"):
                 return dtype
         return None
+
+
+def _spelled_out() -> dict[DotAlgorithm, DotAlgorithmPreset]:
+    """The named algorithms whose types have a dtype: tf32 has none, and `ANY` is none."""
+    passes = {1: "", 3: "_X3", 6: "_X6", 9: "_X9"}
+    found = {}
+    for operands, sums, counts in (
+        ("F16", "F16", (1,)),
+        ("F16", "F32", (1,)),
+        ("BF16", "BF16", (1,)),
+        ("BF16", "F32", (1, 3, 6, 9)),
+        ("F32", "F32", (1,)),
+        ("F64", "F64", (1,)),
+    ):
+        read, kept = np.dtype(_BY_NAME[operands]), np.dtype(_BY_NAME[sums])
+        for count in counts:
+            algorithm = DotAlgorithm(read, read, kept, num_primitive_operations=count)
+            name = f"{operands}_{operands}_{sums}{passes[count]}"
+            found[algorithm] = DotAlgorithmPreset[name]
+    return found
+
+
+_NAMED = _spelled_out()
+
+
+def _preset(algorithm: DotAlgorithm) -> DotAlgorithmPreset:
+    types = {field: np.dtype(getattr(algorithm, field)) for field in DotAlgorithm._fields[:3]}
+    found = _NAMED.get(algorithm._replace(**types))
+    if found is None:
+        fail(
+            ValueError,
+            f"{algorithm} is not supported.",
+            "Products are formed in one of the ways that have a name.",
+            f"One of {', '.join(map(str, _NAMED.values()))} of lax.DotAlgorithmPreset.",
+        )
+    return found
 
 
 PrecisionLike = Any
@@ -103,6 +151,11 @@ DotDimensionNumbers = tuple[
 class RaggedDotDimensionNumbers(NamedTuple):
     """Dimension numbers of ragged_dot_general: those of the dot, the ragged dimension and the group
     dimension.
+
+    >>> rows = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])
+    >>> x, w, sizes = jnp.ones((4, 3)), jnp.ones((2, 3, 5)), jnp.array([1, 3])
+    >>> lax.ragged_dot_general(x, w, sizes, rows).shape
+    (4, 5)
     """
 
     dot_dimension_numbers: Any
@@ -111,12 +164,12 @@ class RaggedDotDimensionNumbers(NamedTuple):
 
 
 def canonicalize_precision(precision: PrecisionLike) -> Any:
-    """None, an algorithm, or a pair of Precisions.
+    """None, the name of an algorithm, or a pair of Precisions.
 
     None stands for the option `default_matmul_precision`.
 
     Raises:
-      ValueError: a name or type that is no precision.
+      ValueError: a name or type that is no precision, or an algorithm that has no name.
     """
     if precision is None:
         configured = options.default_matmul_precision.value
@@ -125,7 +178,9 @@ def canonicalize_precision(precision: PrecisionLike) -> Any:
         return canonicalize_precision(configured)
     if isinstance(precision, Precision):
         return (precision, precision)
-    if isinstance(precision, (DotAlgorithmPreset, DotAlgorithm)):
+    if isinstance(precision, DotAlgorithm):
+        return _preset(precision)
+    if isinstance(precision, DotAlgorithmPreset):
         return None if precision is DotAlgorithmPreset.DEFAULT else precision
     if isinstance(precision, str):
         if precision in _PRECISION_NAMES:

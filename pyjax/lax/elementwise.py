@@ -37,7 +37,11 @@ class RoundingMethod(enum.IntEnum):
 
 
 class Tolerance:
-    """How exact an approximation must be; accepted for compatibility (ours stay within 2 ulp)."""
+    """How exact an approximation must be; accepted for compatibility (ours stay within 2 ulp).
+
+    >>> lax.Tolerance(rtol=1e-6)
+    Tolerance(atol=0.0, rtol=1e-06, ulps=0)
+    """
 
     def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> None:
         if atol < 0.0 or rtol < 0.0 or ulps < 0:
@@ -58,7 +62,11 @@ class Tolerance:
 
 
 class AccuracyMode(enum.Enum):
-    """Named accuracies; accepted for compatibility."""
+    """Named accuracies; accepted for compatibility.
+
+    >>> float(lax.exp(1.0, accuracy=lax.AccuracyMode.HIGHEST)) == float(lax.exp(1.0))
+    True
+    """
 
     HIGHEST = 1
     DEFAULT = 2

@@ -64,7 +64,11 @@ def stop_gradient(x: Any) -> Any:
 
 
 def stage(x: Any, /) -> Any:
-    """x itself, as a value of the computation being traced."""
+    """x itself, as a value of the computation being traced.
+
+    >>> float(lax.stage(2.0))
+    2.0
+    """
     return tree_map(stage_p.bind1, x)
 
 
@@ -129,7 +133,14 @@ dce_sink_p: Primitive = define(
 
 
 def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
-    """Use a pytree of arrays without a result, so that a jaxpr keeps what computes it."""
+    """Use a pytree of arrays without a result, so that a jaxpr keeps what computes it.
+
+    >>> def f(x):
+    ...     lax.dce_sink(lax.sin(x))
+    ...     return x
+    >>> [eqn.primitive.name for eqn in pyjax.make_jaxpr(f)(1.0).eqns]
+    ['sin', 'dce_sink']
+    """
     for leaf in tree_flatten(val)[0]:
         dce_sink_p.bind(leaf, prevent_mlir_dce=prevent_mlir_dce)
 
@@ -160,12 +171,20 @@ create_token_p: Primitive = define(
 
 
 def after_all(*operands: Any) -> Any:
-    """A token that waits for all the given tokens."""
+    """A token that waits for all the given tokens.
+
+    >>> pyjax.make_jaxpr(lambda: lax.after_all(lax.create_token()))().out_avals
+    [AbstractToken()]
+    """
     return after_all_p.bind1(*operands)
 
 
 def create_token(_: Any = None) -> Any:
-    """A token that waits for nothing."""
+    """A token that waits for nothing.
+
+    >>> pyjax.make_jaxpr(lax.create_token)().out_avals
+    [AbstractToken()]
+    """
     return create_token_p.bind1()
 
 
@@ -184,5 +203,9 @@ def dtype(x: Any) -> Any:
 
 
 def shape_as_value(shape: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of a shape (all static here)."""
+    """The sizes of a shape (all static here).
+
+    >>> lax.shape_as_value((np.int64(2), 3))
+    (2, 3)
+    """
     return tuple(int(d) for d in shape)

@@ -41,7 +41,14 @@ UINT_OF_WIDTH: dict[int, np.dtype[Any]] = {
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """Which generator rng_bit_generator uses."""
+    """Which generator rng_bit_generator uses.
+
+    >>> state, bits = lax.rng_bit_generator(
+    ...     jnp.zeros(4, jnp.uint32), (3,), algorithm=lax.RandomAlgorithm.RNG_THREE_FRY
+    ... )
+    >>> bits.shape
+    (3,)
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1

@@ -198,7 +198,11 @@ def _seed_array(seeds: ArrayLike) -> Any:
 
 
 def random_seed(seeds: ArrayLike, impl: PRNGImpl) -> Array:
-    """Keys from integers: one key for each."""
+    """Keys from integers: one key for each.
+
+    >>> random_seed(jnp.array([0, 1]), threefry_prng_impl).shape
+    (2,)
+    """
     return random_seed_p.bind1(_seed_array(seeds), impl=impl)
 
 

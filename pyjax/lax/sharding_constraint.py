@@ -211,6 +211,12 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
         spec names axes of type Explicit, whose layouts are `reshard`'s.
       AssertionError: all axes of the mesh in context are explicit, and the array lies otherwise.
       NotImplementedError: the sharding has several devices.
+
+    >>> mesh = pyjax.make_mesh((1,), ("rows",), axis_types=(pyjax.sharding.AxisType.Auto,))
+    >>> split = pyjax.NamedSharding(mesh, pyjax.P("rows"))
+    >>> f = pyjax.jit(lambda x: lax.with_sharding_constraint(2 * x, split))
+    >>> f(jnp.arange(3.0)).tolist()
+    [0.0, 2.0, 4.0]
     """
     if shardings is None or isinstance(shardings, (Sharding, PartitionSpec)):
         return tree_map(lambda leaf: _constrain(leaf, shardings), x)

@@ -39,9 +39,11 @@ from pyjax.nn.functions import (
 )
 from pyjax.nn.scaled import get_scaled_dot_general_config, scaled_dot_general, scaled_matmul
 
+# Loaded on first use: initializers need random numbers, the other functions do not.
+_ON_DEMAND = frozenset({"initializers"})
+
 
 def __getattr__(name: str) -> _Any:
-    # Loaded on first use: initializers need random numbers, the other functions do not.
-    if name == "initializers":
-        return _import_module("pyjax.nn.initializers")
+    if name in _ON_DEMAND:
+        return _import_module(f"pyjax.nn.{name}")
     raise AttributeError(f"module 'pyjax.nn' has no attribute {name!r}")

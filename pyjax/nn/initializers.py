@@ -18,7 +18,12 @@ Dims = int | Sequence[int]
 
 
 class Initializer(Protocol):
-    """`initializer(key, shape, dtype=..., out_sharding=None)` gives an array."""
+    """`initializer(key, shape, dtype=..., out_sharding=None)` gives an array.
+
+    >>> def small(key, shape, dtype=None, out_sharding=None) -> pyjax.Array:
+    ...     return pyjax.random.uniform(key, shape, dtype or "float32") / 100
+    >>> initializer: Initializer = small
+    """
 
     def __call__(
         self, key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
@@ -31,17 +36,29 @@ def _dtype(*candidates: Any) -> Any:
 
 
 def zeros(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
-    """All zeros."""
+    """All zeros.
+
+    >>> zeros(pyjax.random.key(0), (2,)).tolist()
+    [0.0, 0.0]
+    """
     return jnp.zeros(shape, _dtype(dtype))
 
 
 def ones(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
-    """All ones."""
+    """All ones.
+
+    >>> ones(pyjax.random.key(0), (2,), jnp.bfloat16)
+    Array([1, 1], dtype=bfloat16)
+    """
     return jnp.ones(shape, _dtype(dtype))
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
-    """Every element is `value`."""
+    """Every element is `value`.
+
+    >>> constant(3.0)(pyjax.random.key(0), (2,)).tolist()
+    [3.0, 3.0]
+    """
     default = dtype
 
     def init(
@@ -53,7 +70,12 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 
 
 def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
-    """Uniform on [0, scale)."""
+    """Uniform on [0, scale).
+
+    >>> w = uniform(scale=0.5)(pyjax.random.key(0), (1000,))
+    >>> bool((w >= 0).all() and (w < 0.5).all())
+    True
+    """
     default = dtype
 
     def init(
@@ -66,7 +88,12 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 
 def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
-    """Normal with mean 0 and the given standard deviation."""
+    """Normal with mean 0 and the given standard deviation.
+
+    >>> x = normal(stddev=0.1)(pyjax.random.key(0), (1000,))
+    >>> 0.09 < float(x.std()) < 0.11
+    True
+    """
     default = dtype
 
     def init(
@@ -81,7 +108,12 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
 def truncated_normal(
     stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
 ) -> Initializer:
-    """stddev times a standard normal restricted to (lower, upper)."""
+    """stddev times a standard normal restricted to (lower, upper).
+
+    >>> w = truncated_normal(stddev=0.1, lower=0.0)(pyjax.random.key(0), (1000,))
+    >>> bool((w > 0).all() and (w < 0.2).all())
+    True
+    """
     default = dtype
 
     def init(
@@ -138,6 +170,10 @@ def variance_scaling(
       in_axis, out_axis, batch_axis: which axes of the shape count as what.
     Raises:
       ValueError: unknown mode or distribution, or at a call a shape with fewer than 2 dimensions.
+    >>> init = variance_scaling(1.0, "fan_in", "normal")
+    >>> w = init(pyjax.random.key(0), (400, 100))
+    >>> round(float(400 * w.var()), 1)
+    1.0
     """
     default = dtype
     modes = {
@@ -198,6 +234,14 @@ def _complex_truncated_normal(key: Array, upper: Any, shape: Sequence[int], kind
     return radius * jnp.exp(1j * angle)
 
 
+_SCALED_DOC = """{doc}
+
+    >>> w = {name}()(pyjax.random.key(0), (200, 200))
+    >>> round(float(200 * w.var()), 1)
+    {scale}
+    """
+
+
 def _scaled(scale: float, mode: str, distribution: str, name: str, doc: str) -> Any:
     def make(
         in_axis: Dims = -2, out_axis: Dims = -1, batch_axis: Dims = (), dtype: Any = None
@@ -205,7 +249,7 @@ def _scaled(scale: float, mode: str, distribution: str, name: str, doc: str) -> 
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = doc
+    make.__doc__ = _SCALED_DOC.format(doc=doc, name=name, scale=scale)
     return make
 
 
@@ -252,6 +296,12 @@ kaiming_normal = he_normal
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """Random (semi-)orthogonal matrices times `scale`; axes other than `column_axis` are flattened
     to rows (Saxe et al. 2013).
+    Raises:
+      ValueError: at a call, a shape with fewer than 2 dimensions.
+
+    >>> w = orthogonal()(pyjax.random.key(0), (5, 3))
+    >>> bool(jnp.allclose(w.T @ w, jnp.eye(3), atol=1e-5))
+    True
     """
     default = dtype
 
@@ -282,8 +332,14 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     """Convolution kernels that are zero but for an orthogonal matrix at the centre (Xiao et al.
     2018).
 
-    The shape has 3, 4 or 5 dimensions: spatial ones, then input and output features (inputs ≤
-      outputs).
+    The shape has 3, 4 or 5 dimensions: spatial ones, then input and output features.
+
+    Raises:
+      ValueError: at a call, another number of dimensions, or more inputs than outputs.
+
+    >>> w = delta_orthogonal()(pyjax.random.key(0), (3, 3, 2, 4))
+    >>> bool((w[0] == 0).all()), bool(jnp.allclose(w[1, 1] @ w[1, 1].T, jnp.eye(2), atol=1e-5))
+    (True, True)
     """
     default = dtype
 

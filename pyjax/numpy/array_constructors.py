@@ -343,7 +343,13 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Array:
-    """Not provided: reading a file is a side effect.  Use `jnp.asarray(np.fromfile(...))`."""
+    """Not provided: reading a file is a side effect.  Use `jnp.asarray(np.fromfile(...))`.
+
+    >>> jnp.fromfile("numbers.bin")
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: jnp.fromfile is not provided...
+    """
     raise new_error(
         NotImplementedError,
         "jnp.fromfile is not provided: I/O cannot be traced. Use jnp.asarray(np.fromfile(...)).",

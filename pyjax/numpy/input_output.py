@@ -23,12 +23,26 @@ __all__ = [
 
 
 def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
-    """Save one array to a .npy file."""
+    """Save one array to a .npy file.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> jnp.save(file, jnp.arange(3))
+    >>> np.load(io.BytesIO(file.getvalue())).tolist()
+    [0, 1, 2]
+    """
     np.save(file, np.asarray(arr), allow_pickle=allow_pickle)
 
 
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
-    """Save several arrays to one .npz file, by position (arr_0...) or keyword."""
+    """Save several arrays to one .npz file, by position (arr_0...) or keyword.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> jnp.savez(file, jnp.arange(3), bias=jnp.ones(2))
+    >>> sorted(jnp.load(io.BytesIO(file.getvalue())))
+    ['arr_0', 'bias']
+    """
     np.savez(
         file,
         *map(np.asarray, args),
@@ -42,6 +56,13 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
     Files have no name for bfloat16, and call it two bytes of anything ('V2'): those are read as
     bfloat16.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> jnp.save(file, jnp.ones(2, jnp.bfloat16))
+    >>> _ = file.seek(0)
+    >>> jnp.load(file)
+    Array([1, 1], dtype=bfloat16)
     """
     out = np.load(file, *args, **kwargs)
     if not isinstance(out, np.ndarray):

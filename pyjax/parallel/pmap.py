@@ -63,6 +63,10 @@ def pmap(
       TypeError: `fun` is not callable.
       ValueError: the mapped axis is larger than the number of devices; no argument is mapped; the
         list of devices is empty.
+
+    >>> mean = pyjax.pmap(lambda x: lax.pmean(x, "i"), axis_name="i")
+    >>> mean(jnp.array([3.0])).tolist()  # one device, one example
+    [3.0]
     """
     check_callable(fun)
     if devices is not None and not len(devices):

@@ -31,7 +31,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
     >>> import pyjax, pyjax.numpy as jnp
     >>> mesh = pyjax.make_mesh((1,), ("x",))
-    >>> reshard(jnp.arange(2.0), pyjax.NamedSharding(mesh, PartitionSpec("x"))).sharding.spec
+    >>> reshard(jnp.arange(2.0), pyjax.NamedSharding(mesh, pyjax.P("x"))).sharding.spec
     P('x',)
     """
 

@@ -36,9 +36,8 @@ def smap(
       TypeError: `in_axes`, `out_axes` or `axis_name` are of another kind.
       NotImplementedError: a negative dimension.
 
-    >>> import pyjax
-    >>> from pyjax import numpy as jnp
-    >>> with pyjax.set_mesh(pyjax.make_mesh((1,), ("i",))):
+    >>> mesh = pyjax.make_mesh((1,), ("i",), axis_types=(pyjax.sharding.AxisType.Auto,))
+    >>> with pyjax.set_mesh(mesh):
     ...     f = smap(lambda x: x - x.mean(), in_axes=0, out_axes=0, axis_name="i")
     ...     f(jnp.arange(3.0)).tolist()
     [-1.0, 0.0, 1.0]

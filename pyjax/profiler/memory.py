@@ -72,5 +72,13 @@ def _profile(
 
 
 def save_device_memory_profile(filename: str, backend: str | None = None) -> None:
-    """Write `device_memory_profile` to a file."""
+    """Write `device_memory_profile` to a file.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "memory.prof")
+    ...     pyjax.profiler.save_device_memory_profile(str(file))
+    ...     file.stat().st_size > 0
+    True
+    """
     Path(filename).write_bytes(device_memory_profile(backend))

@@ -16,6 +16,15 @@ class ProfileEvent:
 
     Attributes:
       name.   start_ns: since 1970.   duration_ns, end_ns.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with pyjax.profiler.trace(folder), pyjax.profiler.TraceAnnotation("load"):
+    ...         pass
+    ...     (file,) = pathlib.Path(folder).rglob("*.xplane.pb")
+    ...     data = pyjax.profiler.ProfileData.from_file(str(file))
+    >>> [e.name for plane in data.planes for line in plane.lines for e in line.events]
+    ['load']
     """
 
     def __init__(self, plane: ProfilePlane, line: dict[str, Any], event: dict[str, Any]) -> None:
@@ -61,6 +70,15 @@ class ProfilePlane:
 
     Attributes:
       name.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with pyjax.profiler.trace(folder):
+    ...         pass
+    ...     (file,) = pathlib.Path(folder).rglob("*.xplane.pb")
+    ...     data = pyjax.profiler.ProfileData.from_file(str(file))
+    >>> [plane.name for plane in data.planes]
+    ['/host:CPU']
     """
 
     def __init__(self, message: dict[str, Any]) -> None:

@@ -27,6 +27,9 @@ class ProfileOptions:
       python_tracer_level: 1 would record each call of a Python function; only 0 is there.
       session_id: the name of the folder of the trace; default the time.
       Others are known for programs that set them, and change nothing.
+
+    >>> options = ProfileOptions(session_id="first")
+    >>> options.host_tracer_level = 0
     """
 
     host_tracer_level: int = 2
@@ -74,6 +77,14 @@ def start_trace(
     Raises:
       RuntimeError: a trace is on.
       NotImplementedError: an option that is not there.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pyjax.profiler.start_trace(folder)
+    ...     y = pyjax.jit(jnp.sin)(jnp.ones(3)).block_until_ready()
+    ...     pyjax.profiler.stop_trace()
+    ...     os.listdir(folder)
+    ['plugins']
     """
     options = profiler_options or ProfileOptions()
     if options.python_tracer_level:
@@ -92,6 +103,12 @@ def stop_trace() -> None:
 
     Raises:
       RuntimeError: no trace is on.
+
+    >>> try:
+    ...     pyjax.profiler.stop_trace()
+    ... except RuntimeError as error:
+    ...     print("No profile started" in str(error))
+    True
     """
     recorder = end()
     folder, wants_trace, wants_link, options = _wanted.pop()
@@ -172,6 +189,11 @@ def start_server(port: int, requires_backend: bool = True) -> None:
 
     Raises:
       NotImplementedError: always; write traces to files instead.
+
+    >>> pyjax.profiler.start_server(9012)
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: profiler.start_server(9012)...
     """
     fail(
         NotImplementedError,
@@ -186,6 +208,11 @@ def stop_server() -> None:
 
     Raises:
       ValueError: there is none.
+
+    >>> pyjax.profiler.stop_server()
+    Traceback (most recent call last):
+        ...
+    ValueError: No active profiler server.
     """
     raise ValueError("No active profiler server.")
 
@@ -195,6 +222,11 @@ def register_subprocess(pid: int, port: int) -> None:
 
     Raises:
       NotImplementedError: always; trace both, and open both files in Perfetto.
+
+    >>> pyjax.profiler.register_subprocess(1234, 9012)
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: profiler.register_subprocess(1234, 9012)...
     """
     fail(
         NotImplementedError,

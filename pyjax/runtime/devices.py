@@ -317,7 +317,11 @@ def _default_device(requested: Any) -> Device:
 
 
 def default_device() -> Device:
-    """The device that uncommitted computations run on."""
+    """The device that uncommitted computations run on.
+
+    >>> get_default_device() in pyjax.devices()
+    True
+    """
     return _default_device(options.default_device.value)
 
 

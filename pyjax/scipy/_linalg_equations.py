@@ -109,6 +109,11 @@ def qr_multiply(
       conjugate: multiply by conj(q).
     Raises:
       ValueError: unknown mode, or shapes that do not fit.
+
+    >>> a = jnp.array([[0.0, 1.0], [2.0, 0.0]])
+    >>> cq, r = qr_multiply(a, jnp.eye(2))
+    >>> bool(jnp.allclose(cq @ r, a))
+    True
     """
     if mode not in ("left", "right"):
         raise ValueError(f"Mode argument should be one of ['left', 'right'], got {mode!r}")

@@ -50,7 +50,14 @@ ErrorCategory: TypeAlias = type[JaxException]
 
 
 class JaxRuntimeError(PyjaxError, ValueError):
-    """A check has failed: raised by `check`, `check_error` and `Error.throw`."""
+    """A check has failed: raised by `check`, `check_error` and `Error.throw`.
+
+    >>> try:
+    ...     pyjax.experimental.checkify.check(False, "the step is {}", jnp.int32(7))
+    ... except pyjax.experimental.checkify.JaxRuntimeError as error:
+    ...     print("the step is 7" in str(error))
+    True
+    """
 
 
 class DivisionByZeroError(JaxException):

@@ -46,7 +46,12 @@ from xla_backend.hlo.opcode import Opcode
 
 
 class EighImplementation(enum.Enum):
-    """Algorithm of eigh; accepted for compatibility, CPUs use LAPACK."""
+    """Algorithm of eigh; accepted for compatibility, CPUs use LAPACK.
+
+    >>> _, w = lax.linalg.eigh(jnp.eye(2), implementation=EighImplementation.QR)
+    >>> w.tolist()
+    [1.0, 1.0]
+    """
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -54,7 +59,14 @@ class EighImplementation(enum.Enum):
 
 
 class EigImplementation(enum.Enum):
-    """Library of eig; accepted for compatibility, CPUs use LAPACK."""
+    """Library of eig; accepted for compatibility, CPUs use LAPACK.
+
+    >>> w, _ = lax.linalg.eig(
+    ...     jnp.eye(2), compute_left_eigenvectors=False, implementation=EigImplementation.LAPACK
+    ... )[:2]
+    >>> w.tolist()
+    [(1+0j), (1+0j)]
+    """
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"

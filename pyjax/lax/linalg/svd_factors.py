@@ -43,7 +43,11 @@ from pyjax.lax.nary import expand_to
 
 
 class SvdAlgorithm(enum.Enum):
-    """Algorithm of svd; accepted for compatibility, CPUs use LAPACK's divide and conquer."""
+    """Algorithm of svd; accepted for compatibility, CPUs use LAPACK's divide and conquer.
+
+    >>> lax.linalg.svd(2 * jnp.eye(2), compute_uv=False, algorithm=SvdAlgorithm.QR).tolist()
+    [2.0, 2.0]
+    """
 
     DEFAULT = "default"
     QR = "QR"

@@ -205,7 +205,13 @@ def conv_transpose_shape_tuple(
     padding: Pads,
     dimension_numbers: Any,
 ) -> tuple[int, ...]:
-    """Output shape of a fractionally strided convolution, for explicit padding."""
+    """Output shape of a fractionally strided convolution, for explicit padding.
+
+    >>> image, kernel, pads = (1, 3, 5, 5), (8, 3, 2, 2), [(1, 1), (1, 1)]
+    >>> names = ("NCHW", "OIHW", "NCHW")
+    >>> lax.conv_transpose_shape_tuple(image, kernel, (2, 2), pads, names)
+    (1, 8, 10, 10)
+    """
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)
     return conv_general_dilated_shape(

@@ -172,6 +172,11 @@ def conv_general_dilated_local(
     Args:
       rhs: by default [out feature, in feature * prod(filter_shape), output spatial...].
       filter_shape: spatial sizes of the kernels; the rest as in conv_general_dilated.
+
+    >>> signal = jnp.arange(4.0).reshape(1, 1, 4)  # batch, features, positions
+    >>> kernels = jnp.array([[1.0, 1.0, 1.0], [0.0, 1.0, 2.0]])[None]  # one column per position
+    >>> lax.conv_general_dilated_local(signal, kernels, (1,), "VALID", (2,)).tolist()
+    [[[0.0, 3.0, 8.0]]]
     """
     dn = conv_dimension_numbers(shape_of(lhs), shape_of(rhs), dimension_numbers)
     patches = conv_general_dilated_patches(
