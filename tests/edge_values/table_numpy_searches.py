@@ -241,6 +241,8 @@ PRODUCTS = {
         "f(m)",
     ],
     "poly": ["f(v[:3])", "f(q)", "f(e)", "f(s)", "f(m)"],
+}
+FITS = {
     "polyfit": [
         "f(x, x, 1)",
         "f(x, x * x, 2)",
@@ -267,4 +269,6 @@ ROWS: tuple[Row, ...] = (
         grad=GRAD,
         grad_norm=64,
     ),
+    # As exact as other least squares: the columns are scaled, the coefficients are not.
+    *tabulated("numpy", FITS, ("float32", "int32"), norm=256, grad=GRAD, grad_norm=64),
 )
