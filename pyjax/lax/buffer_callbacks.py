@@ -129,10 +129,7 @@ buffer_callback_p: Primitive = define_primitive(
     jvp=no_jvp(
         "Buffer callbacks", "Please use `jax.custom_jvp` to use callbacks while taking gradients."
     ),
-    transpose=Unsupported(
-        "Buffer callbacks do not support transpose. Please use `jax.custom_vjp` to use callbacks "
-        "while taking gradients."
-    ),
+    transpose=Unsupported("a callback is not linear"),
     batching=lambda *args, **params: batched_by_method(
         buffer_callback_p, "the buffer_callback primitive", *args, **params
     ),

@@ -10,6 +10,7 @@ import numpy as np
 import pyjax
 import pyjax.numpy as jnp
 from pyjax.experimental.compilation_cache import compilation_cache
+from pyjax.sharding import AxisType
 from tests.config.effects.observe import error_of
 from tests.config.effects.table import effect
 
@@ -65,7 +66,7 @@ def cumulative_reductions() -> tuple[bool, bool]:
 )
 def sharding_dialect() -> tuple[str, str]:
     """How the constraint of a program is written; it gives the same."""
-    mesh = pyjax.make_mesh((1, 1), ("rows", "columns"))
+    mesh = pyjax.make_mesh((1, 1), ("rows", "columns"), (AxisType.Auto,) * 2)
     sharding = pyjax.NamedSharding(mesh, pyjax.P("rows"))
     laid_out = pyjax.jit(lambda x: pyjax.lax.with_sharding_constraint(x * 2, sharding) + 1)
     x = jnp.ones((2, 3))

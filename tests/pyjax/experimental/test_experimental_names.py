@@ -16,7 +16,7 @@ from pyjax.experimental import (
     shard_map,
     topologies,
 )
-from pyjax.sharding import NamedSharding, SingleDeviceSharding
+from pyjax.sharding import AxisType, NamedSharding, SingleDeviceSharding
 
 X = jnp.arange(6.0).reshape(2, 3)
 ONE = pyjax.devices()[:1]
@@ -68,7 +68,7 @@ def test_processes() -> None:
 
 
 def test_shard_map_and_shard_alike() -> None:
-    mesh = pyjax.make_mesh((1,), ("i",))
+    mesh = pyjax.make_mesh((1,), ("i",), (AxisType.Auto,))
     mapped = shard_map.shard_map(
         lambda x: pyjax.lax.psum(x, "i"), mesh, pyjax.P("i"), pyjax.P(), check_rep=False
     )

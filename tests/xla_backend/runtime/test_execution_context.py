@@ -125,12 +125,8 @@ def test_random_state_is_kept_for_each_device(platform: str) -> None:
 
 def test_participants_have_their_numbers(client: AbstractClient) -> None:
     executable = loaded(client, NUMBERS)
-    device = client.devices()[0]
-    for replica in range(3):
-        for partition in range(2):
-            context = ExecutionContext(device, replica, partition)
-            (number,) = executable.run_arrays([], context)
-            assert int(number) == 10 * replica + partition
+    results = executable.run_arrays_together([[]] * 6)
+    assert [int(number) for (number,) in results] == [0, 1, 10, 11, 20, 21]
 
 
 def test_numbers_are_read_from_the_context_in_a_fusion_and_in_a_loop(
@@ -163,9 +159,7 @@ def test_numbers_are_read_from_the_context_in_a_fusion_and_in_a_loop(
       ROOT r = u32[4] get-tuple-element(w), index=1
     }"""
     executable = loaded(client, text)
-    for partition in range(4):
-        context = ExecutionContext(client.devices()[0], partition=partition)
-        (result,) = executable.run_arrays([], context)
+    for partition, (result,) in enumerate(executable.run_arrays_together([[]] * 4)):
         assert result.tolist() == [k + 4 * partition for k in range(4)]
 
 
