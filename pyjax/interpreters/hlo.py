@@ -398,7 +398,7 @@ def lower_jaxpr_to_module(
     outs = lower_into(LoweringContext(module_context, builder, (), caller), closed, args)
     builder.metadata = OpMetadata()
     root = outs[0] if len(outs) == 1 else builder.tuple(outs)
-    module = HloModule(f"jit_{_identifier(name)}", source_tables=module_context.locations.tables())
+    module = HloModule(_identifier(f"jit_{name}"), source_tables=module_context.locations.tables())
     module.add_computation(builder.build(root), entry=True)
     if donated:
         kept_donated = [d for d, k in zip(donated, keep) if k]
@@ -429,8 +429,7 @@ def check_lowerable(effects: Effects) -> None:
 
 
 def _identifier(name: str) -> str:
-    text = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)
-    return text or "fun"
+    return "".join(c if c.isalnum() or c in "_.-" else "_" for c in name).rstrip("_")
 
 
 def unusable_donations(

@@ -210,7 +210,6 @@ from pyjax.lax.misc import dce_sink_p as dce_sink_p
 from pyjax.lax.misc import dtype as dtype
 from pyjax.lax.misc import optimization_barrier as optimization_barrier
 from pyjax.lax.misc import optimization_barrier_p as optimization_barrier_p
-from pyjax.lax.misc import shape_as_value as shape_as_value
 from pyjax.lax.misc import stage as stage
 from pyjax.lax.misc import stage_p as stage_p
 from pyjax.lax.misc import stop_gradient as stop_gradient
@@ -256,6 +255,7 @@ from pyjax.lax.shape_extra import broadcast_like as broadcast_like
 from pyjax.lax.shape_extra import broadcast_shapes as broadcast_shapes
 from pyjax.lax.shape_extra import broadcast_to_rank as broadcast_to_rank
 from pyjax.lax.shape_extra import collapse as collapse
+from pyjax.lax.shape_extra import shape_as_value as shape_as_value
 from pyjax.lax.shape_extra import split as split
 from pyjax.lax.shape_extra import split_p as split_p
 from pyjax.lax.shape_extra import stack as stack

@@ -200,12 +200,3 @@ def dtype(x: Any) -> Any:
     if x is None:
         raise new_error(ValueError, "Invalid argument to dtype: None.")
     return dtypes.dtype(x)
-
-
-def shape_as_value(shape: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of a shape (all static here).
-
-    >>> lax.shape_as_value((np.int64(2), 3))
-    (2, 3)
-    """
-    return tuple(int(d) for d in shape)

@@ -4,6 +4,7 @@ arithmetic.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +14,13 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
+from pyjax.core.trace import Tracer
+from pyjax.core.traced_sizes import TracedSize
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim
 from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.common import canonical_axis, canonical_dims, canonical_shape, shape_of
+from pyjax.lax.convert import convert
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import reduce_sum
 from pyjax.lax.shape import broadcast_in_dim, expand_dims, reshape
@@ -331,3 +335,17 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
         return np.broadcast_shapes(*tuples)
     except ValueError:
         fail(ValueError, f"Incompatible shapes for broadcasting: shapes={tuples}")
+
+
+def shape_as_value(shape: Sequence[Any]) -> np.ndarray | Array:
+    """The sizes of a shape as int32[rank]: a NumPy array, or a traced one if a size is traced.
+
+    Raises:
+      TypeError: a size is not an integer, or has no number (a symbolic size in an export).
+
+    >>> lax.shape_as_value((2, 3))
+    array([2, 3], dtype=int32)
+    """
+    if any(isinstance(d, (Tracer, TracedSize)) for d in shape):
+        return stack([convert(d, np.dtype(np.int32)) for d in shape])
+    return np.array([operator.index(d) for d in shape], np.int32)

@@ -277,7 +277,7 @@ top_k_p: Primitive = define(
 )
 
 
-def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
     """The k largest elements along `axis`, largest first, and their indices (int32).
 
     Equal elements come in order of index; nan counts as largest.
@@ -285,15 +285,13 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     Raises:
       ValueError: k is negative or exceeds the axis.   TypeError: complex operand.
 
-    >>> values, positions = lax.top_k(jnp.array([1, 5, 3]), 2)
-    >>> values, positions
-    (Array([5, 3], dtype=int32), Array([1, 2], dtype=int32))
+    >>> lax.top_k(jnp.array([1, 5, 3]), 2)
+    [Array([5, 3], dtype=int32), Array([1, 2], dtype=int32)]
     """
     ndim = len(shape_of(operand))
     if ndim == 0:
         fail(TypeError, "top_k operand must have >= 1 dimension, got a scalar.")
-    values, indices = top_k_p.bind(operand, k=int(k), axis=canonical_axis("top_k", axis, ndim))
-    return values, indices
+    return top_k_p.bind(operand, k=int(k), axis=canonical_axis("top_k", axis, ndim))
 
 
 # -- approx_top_k ----------------------------------------------------------------------------------
@@ -353,12 +351,12 @@ def _approx(
     reduction_input_size_override: int,
     aggregate_to_topk: bool,
     is_max_k: bool,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     check_dtype("approx_max_k" if is_max_k else "approx_min_k", aval_of(operand), ORDERED)
     if not 0 < recall_target <= 1:
         fail(ValueError, f"recall_target must be in (0, 1], got {recall_target}.")
     canonical_axis("approx_max_k", reduction_dimension, len(shape_of(operand)))
-    values, indices = approx_top_k_p.bind(
+    return approx_top_k_p.bind(
         operand,
         k=int(k),
         reduction_dimension=int(reduction_dimension),
@@ -367,7 +365,6 @@ def _approx(
         reduction_input_size_override=int(reduction_input_size_override),
         aggregate_to_topk=bool(aggregate_to_topk),
     )
-    return values, indices
 
 
 def approx_max_k(
@@ -377,7 +374,7 @@ def approx_max_k(
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     """The k largest along a dimension, and their indices. Exact here: `recall_target` is always
     met.
 
@@ -402,7 +399,7 @@ def approx_min_k(
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     """The k smallest along a dimension, and their indices. Exact here: `recall_target` is always
     met.
 

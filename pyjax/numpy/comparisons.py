@@ -99,6 +99,7 @@ def iscomplexobj(x: Any) -> bool:
     """
     if x is None:
         return False
+    x = util.to_jax(x)
     dtype = getattr(x, "dtype", None)
     if dtype is None:
         dtype = asarray(x).dtype if isinstance(x, (list, tuple)) else dtypes.dtype(x)

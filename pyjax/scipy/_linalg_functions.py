@@ -174,7 +174,7 @@ def _rsf2csf(t: Array, z: Array) -> tuple[Array, Array]:
     return t, z
 
 
-def _complex_schur(a: Array) -> tuple[Array, Array]:
+def _complex_schur(a: Array) -> list[Array]:
     return lax.linalg.schur(a.astype(dtypes.to_complex_dtype(a.dtype)))
 
 

@@ -75,6 +75,8 @@ class Wrapper:
 
 W = Wrapper([1.0, 2.0])
 TAKERS = {
+    "iscomplexobj": (lambda: [jnp.iscomplexobj(W), jnp.iscomplexobj(Wrapper(1j))], [False, True]),
+    "isrealobj": (lambda: [jnp.isrealobj(W), jnp.isrealobj(Wrapper(1j))], [True, False]),
     "where": (lambda: jnp.where(Wrapper([True, False]), W, W), [1, 2]),
     "ravel": (lambda: jnp.ravel(W), [1, 2]),
     "vdot": (lambda: jnp.vdot(W, W), 5),
@@ -111,3 +113,78 @@ def test_vmap_of_branches_that_act_outside_is_refused() -> None:
 
     with pytest.raises(NotImplementedError, match="IO effect not supported in vmap-of-cond"):
         pyjax.vmap(f)(jnp.array([True, True]))
+
+
+@pytest.mark.parametrize(
+    "name, module",
+    [("<lambda>", "jit__lambda"), ("f_", "jit_f"), ("_f", "jit__f"), ("a b", "jit_a_b")],
+)
+def test_modules_are_named_after_functions(name, module) -> None:
+    def f(x):
+        return x + 1
+
+    f.__name__ = name
+    assert pyjax.jit(f).lower(1.0).as_text().startswith(f"module @{module} ")
+
+
+def test_several_results_of_one_primitive_are_a_list() -> None:
+    x, matrix = jnp.arange(4.0), jnp.eye(2)
+    calls = (
+        lambda: lax.top_k(x, 2),
+        lambda: lax.approx_max_k(x, 2),
+        lambda: lax.approx_min_k(x, 2),
+        lambda: lax.linalg.lu(matrix),
+        lambda: lax.linalg.schur(matrix),
+        lambda: lax.linalg.hessenberg(matrix),
+        lambda: lax.linalg.tridiagonal(matrix),
+    )
+    assert [type(call()) for call in calls] == [list] * len(calls)
+
+
+def test_sizes_as_values_are_an_array() -> None:
+    sizes = lax.shape_as_value((2, np.int64(3)))
+    assert isinstance(sizes, np.ndarray) and sizes.dtype == np.int32 and sizes.tolist() == [2, 3]
+    assert lax.shape_as_value(()).shape == (0,)
+    traced = pyjax.jit(lambda n: lax.shape_as_value((n, 2)))(3)
+    np.testing.assert_array_equal(traced, [3, 2])
+    with pytest.raises(TypeError):
+        lax.shape_as_value((2.5,))
+
+
+NHWC = ("NHWC", "HWIO", "NHWC")
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", [(1, 1), (0, 2)]])
+@pytest.mark.parametrize("strides", [(2, 2), (1, 3)])
+def test_shapes_of_convolutions_for_any_padding(padding, strides) -> None:
+    x, kernel = jnp.ones((1, 8, 9, 3)), jnp.ones((3, 4, 3, 4))
+    forward = lax.conv_general_dilated(x, kernel, strides, padding, dimension_numbers=NHWC)
+    back = lax.conv_transpose(x, kernel, strides, padding, dimension_numbers=NHWC)
+    args = (x.shape, kernel.shape, strides, padding, NHWC)
+    assert lax.conv_general_shape_tuple(*args) == forward.shape
+    assert lax.conv_transpose_shape_tuple(*args) == back.shape
+
+
+def test_shapes_of_convolutions_need_strides_and_known_paddings() -> None:
+    shapes = (1, 8, 9, 3), (3, 4, 3, 4)
+    for function in (lax.conv_general_shape_tuple, lax.conv_transpose_shape_tuple):
+        with pytest.raises(TypeError, match="strides: 2 needed"):
+            function(*shapes, (2,), "SAME", NHWC)
+    with pytest.raises(ValueError, match="'SAME' or 'VALID'"):
+        lax.conv_transpose_shape_tuple(*shapes, (2, 2), "FULL", NHWC)
+
+
+@pytest.mark.parametrize("empty", ["lhs", "out"])
+def test_gradients_of_convolutions_over_nothing_are_zero(empty) -> None:
+    """Padding that is counted from windows over nothing does not fit the operands."""
+    lhs = jnp.ones((4, 0 if empty == "lhs" else 1, 4, 2))
+    rhs = jnp.ones((2 if empty == "out" else 1, 2, 2, 4))
+
+    def f(lhs, rhs):
+        out = lax.conv_general_dilated(
+            lhs, rhs, (2, 1), "VALID", dimension_numbers=NHWC, batch_group_count=2
+        )
+        return out.sum()
+
+    for found, operand in zip(pyjax.grad(f, (0, 1))(lhs, rhs), (lhs, rhs)):
+        np.testing.assert_array_equal(found, np.zeros(operand.shape))

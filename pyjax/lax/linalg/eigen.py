@@ -381,22 +381,20 @@ def schur(
     compute_schur_vectors: bool = True,
     sort_eig_vals: bool = False,
     select_callable: Any = None,
-) -> Any:
+) -> list[Array]:
     """Schur form: x = z t z^H with unitary z; t is (real input: quasi-) triangular.
 
     Returns:
-      (t, z), or (t,) without vectors.
+      [t, z], or [t] without vectors.
 
     >>> schur(jnp.diag(jnp.array([1.0, 2.0])))[0].shape
     (2, 2)
     """
-    return tuple(
-        schur_p.bind(
-            x,
-            compute_schur_vectors=bool(compute_schur_vectors),
-            sort_eig_vals=bool(sort_eig_vals),
-            select_callable=select_callable,
-        )
+    return schur_p.bind(
+        x,
+        compute_schur_vectors=bool(compute_schur_vectors),
+        sort_eig_vals=bool(sort_eig_vals),
+        select_callable=select_callable,
     )
 
 
@@ -430,17 +428,16 @@ hessenberg_p: Primitive = define_on_matrices(
 )
 
 
-def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
+def hessenberg(a: ArrayLike) -> list[Array]:
     """Reduce to upper Hessenberg form by reflectors, packed below the first subdiagonal.
 
     Returns:
-      (packed [..., n, n], taus [..., n - 1]), for householder_product.
+      [packed, taus] of shapes [..., n, n] and [..., n - 1], for householder_product.
 
     >>> hessenberg(jnp.eye(3))[0].shape
     (3, 3)
     """
-    packed, taus = hessenberg_p.bind(a)
-    return packed, taus
+    return hessenberg_p.bind(a)
 
 
 def _tridiagonal_aval(a: ShapedArray, *, lower: bool) -> list[ShapedArray]:
@@ -476,15 +473,14 @@ tridiagonal_p: Primitive = define_on_matrices(
 )
 
 
-def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Array, Array]:
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> list[Array]:
     """Reduce a Hermitian matrix to tridiagonal form by reflectors.
 
     Returns:
-      (packed reflectors, diagonal, off-diagonal, taus), as LAPACK's sytrd.
+      [packed reflectors, diagonal, off-diagonal, taus], as LAPACK's sytrd.
 
     >>> packed, d, e, taus = lax.linalg.tridiagonal(jnp.diag(jnp.array([1.0, 2.0, 3.0])))
     >>> d, e
     (Array([1., 2., 3.], dtype=float32), Array([0., 0.], dtype=float32))
     """
-    packed, diagonal, off_diagonal, taus = tridiagonal_p.bind(a, lower=bool(lower))
-    return packed, diagonal, off_diagonal, taus
+    return tridiagonal_p.bind(a, lower=bool(lower))

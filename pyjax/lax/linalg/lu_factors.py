@@ -193,7 +193,7 @@ lu_p: Primitive = define_on_matrices(
 )
 
 
-def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
+def lu(x: ArrayLike) -> list[Array]:
     """LU factors with partial pivoting.
 
     Args:
@@ -207,5 +207,4 @@ def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    factors, pivots, permutation = lu_p.bind(x)
-    return factors, pivots, permutation
+    return lu_p.bind(x)

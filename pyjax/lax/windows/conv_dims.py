@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pyjax.core.errors import fail
-from pyjax.lax.windows.windowed import Pads, dilate_dim, stride_dim
+from pyjax.lax.windows.windowed import (
+    Pads,
+    canonical_pads,
+    dilate_dim,
+    padtype_to_pads,
+    positive_ints,
+    stride_dim,
+)
 
 
 class ConvDimensionNumbers(NamedTuple):
@@ -135,15 +142,22 @@ def conv_shape_tuple(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
     strides: Sequence[int],
-    pads: Pads,
+    pads: str | Pads,
     batch_group_count: int = 1,
 ) -> tuple[int, ...]:
     """Output shape for lhs [N, C, spatial...], rhs [O, I, spatial...] and explicit or string
     padding.
 
+    Raises:
+      TypeError: not one pair of pads or one stride for each spatial dimension.
+      RuntimeError: a string that is none of "SAME", "SAME_LOWER" and "VALID".
+
     >>> conv_shape_tuple((1, 3, 8, 8), (16, 3, 3, 3), (1, 1), ((0, 0), (0, 0)))
     (1, 16, 6, 6)
     """
+    strides = positive_ints("convolution", "strides", strides, len(lhs_shape) - 2)
+    if isinstance(pads, str):
+        pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
     if len(pads) != len(lhs_shape) - 2:
         fail(
             TypeError,
@@ -161,7 +175,7 @@ def conv_general_dilated_shape(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
     window_strides: Sequence[int],
-    padding: Pads,
+    padding: str | Pads,
     lhs_dilation: Sequence[int],
     rhs_dilation: Sequence[int],
     dimension_numbers: ConvDimensionNumbers,
@@ -182,14 +196,16 @@ def conv_general_shape_tuple(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
     window_strides: Sequence[int],
-    padding: Pads,
+    padding: str | Pads,
     dimension_numbers: Any,
 ) -> tuple[int, ...]:
-    """Output shape of a convolution without dilation, for explicit padding.
+    """Output shape of a convolution without dilation; see `conv_shape_tuple`.
 
     >>> numbers = ("NHWC", "HWIO", "NHWC")
     >>> conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 16), (2, 2), ((0, 0), (0, 0)), numbers)
     (1, 3, 3, 16)
+    >>> conv_general_shape_tuple((1, 8, 8, 3), (3, 3, 3, 16), (2, 2), "SAME", numbers)
+    (1, 4, 4, 16)
     """
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)
@@ -198,22 +214,63 @@ def conv_general_shape_tuple(
     )
 
 
+def _transposed_pad(k: int, s: int, padding: Any, consistent: bool) -> tuple[int, int]:
+    if padding == "SAME":
+        total = k + s - 2
+        before = k - 1 if s > k - 1 else -(-total // 2)
+    elif padding == "VALID":
+        total = k + s - 2 + max(k - s, 0)
+        before = k - 1
+    else:
+        before = k - 1 - padding[0]
+        total = before + k - 1 - padding[1]
+        if not consistent:
+            before, total = padding[0], padding[0] + padding[1]
+    return before, total - before
+
+
+def transposed_pads(
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    consistent: bool = False,
+) -> Pads:
+    """Padding of the spread-out input that makes the sizes of a transposed convolution come out
+    right: see `lax.conv_transpose`.
+
+    Raises:
+      ValueError: a string that is neither "SAME" nor "VALID", or not one pair for each dimension.
+      TypeError: neither a string nor pairs.
+    """
+    if not isinstance(padding, str):
+        wanted: Sequence[Any] = canonical_pads("conv_transpose", padding, len(kernel))
+    elif padding.upper() in ("SAME", "VALID"):
+        wanted = [padding.upper()] * len(kernel)
+    else:
+        fail(
+            ValueError,
+            f"Padding mode must be 'SAME' or 'VALID', got {padding!r}.",
+            fix="use one of these or explicit pairs.",
+        )
+    return tuple(_transposed_pad(k, s, p, consistent) for k, s, p in zip(kernel, strides, wanted))
+
+
 def conv_transpose_shape_tuple(
     lhs_shape: Sequence[int],
     rhs_shape: Sequence[int],
     window_strides: Sequence[int],
-    padding: Pads,
+    padding: str | Sequence[tuple[int, int]],
     dimension_numbers: Any,
 ) -> tuple[int, ...]:
-    """Output shape of a fractionally strided convolution, for explicit padding.
+    """Output shape of a transposed convolution, with the padding of `lax.conv_transpose`.
 
-    >>> image, kernel, pads = (1, 3, 5, 5), (8, 3, 2, 2), [(1, 1), (1, 1)]
-    >>> names = ("NCHW", "OIHW", "NCHW")
-    >>> lax.conv_transpose_shape_tuple(image, kernel, (2, 2), pads, names)
-    (1, 8, 10, 10)
+    >>> numbers = ("NHWC", "HWIO", "NHWC")
+    >>> lax.conv_transpose_shape_tuple((1, 8, 8, 3), (3, 3, 3, 4), (2, 2), "SAME", numbers)
+    (1, 16, 16, 4)
     """
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
-    ones = (1,) * (len(lhs_shape) - 2)
-    return conv_general_dilated_shape(
-        lhs_shape, rhs_shape, ones, padding, tuple(window_strides), ones, numbers, 1
-    )
+    kernel = picked(rhs_shape, numbers.rhs_spec)[2:]
+    strides = positive_ints("convolution", "strides", window_strides, len(kernel))
+    pads = transposed_pads(kernel, strides, padding)
+    ones = (1,) * len(kernel)
+    return conv_general_dilated_shape(lhs_shape, rhs_shape, ones, pads, strides, ones, numbers, 1)

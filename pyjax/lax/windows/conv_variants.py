@@ -16,27 +16,14 @@ from pyjax.lax.common import dtype_of, shape_of
 from pyjax.lax.dot import dot_general
 from pyjax.lax.dot_types import PrecisionLike
 from pyjax.lax.shape import rev, transpose
-from pyjax.lax.windows.conv_dims import ConvDimensionNumbers, conv_dimension_numbers, picked
+from pyjax.lax.windows.conv_dims import (
+    ConvDimensionNumbers,
+    conv_dimension_numbers,
+    picked,
+    transposed_pads,
+)
 from pyjax.lax.windows.convolution import conv_general_dilated
-from pyjax.lax.windows.windowed import canonical_pads, dilate_dim
-
-
-def _transposed_padding(k: int, s: int, padding: Any, consistent: bool) -> tuple[int, int]:
-    """Padding of the spread-out input that makes the sizes of a transposed convolution come out
-    right.
-    """
-    if padding == "SAME":
-        total = k + s - 2
-        before = k - 1 if s > k - 1 else -(-total // 2)
-    elif padding == "VALID":
-        total = k + s - 2 + max(k - s, 0)
-        before = k - 1
-    else:
-        before = k - 1 - padding[0]
-        total = before + k - 1 - padding[1]
-        if not consistent:
-            before, total = padding[0], padding[0] + padding[1]
-    return before, total - before
+from pyjax.lax.windows.windowed import dilate_dim
 
 
 def conv_transpose(
@@ -81,20 +68,7 @@ def conv_transpose(
     dn = conv_dimension_numbers(shape_of(lhs), shape_of(rhs), dimension_numbers)
     dilation = (1,) * rank if rhs_dilation is None else tuple(rhs_dilation)
     kernel = [dilate_dim(k, r) for k, r in zip(picked(shape_of(rhs), dn.rhs_spec)[2:], dilation)]
-    if isinstance(padding, str):
-        if padding.upper() not in ("SAME", "VALID"):
-            fail(
-                ValueError,
-                f"Padding mode must be 'SAME' or 'VALID', got {padding!r}.",
-                fix="use one of these or explicit pairs.",
-            )
-        wanted: Sequence[Any] = [padding.upper()] * rank
-    else:
-        wanted = canonical_pads("conv_transpose", padding, rank)
-    pads = [
-        _transposed_padding(k, s, p, use_consistent_padding)
-        for k, s, p in zip(kernel, strides, wanted)
-    ]
+    pads = transposed_pads(kernel, strides, padding, use_consistent_padding)
     if transpose_kernel:
         rhs = rev(rhs, tuple(dn.rhs_spec[2:]))
         order = list(range(rank + 2))

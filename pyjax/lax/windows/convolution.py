@@ -261,12 +261,16 @@ def _transpose_rhs(ct: Array, lhs: Array, rhs: ShapedArray, params: dict[str, An
 
 def _conv_transpose(cts: Sequence[Any], lhs: Any, rhs: Any, **params: Any) -> list[Any]:
     (ct,) = cts
-    if ad.is_undefined_primal(lhs):
-        zero = type(ct) is ad.Zero
-        return [ad.Zero(lhs.aval) if zero else _transpose_lhs(ct, lhs.aval, rhs, params), None]
-    if type(ct) is ad.Zero:
-        return [None, ad.Zero(rhs.aval)]
-    return [None, _transpose_rhs(ct, lhs, rhs.aval, params)]
+    linear_in_lhs = ad.is_undefined_primal(lhs)
+    aval, other = (lhs.aval, rhs) if linear_in_lhs else (rhs.aval, lhs)
+    # Sizes of windows over nothing are no ground to count padding from.
+    if type(ct) is ad.Zero or 0 in (*aval.shape, *shape_of(other), *shape_of(ct)):
+        gradient: Any = ad.Zero(aval)
+    elif linear_in_lhs:
+        gradient = _transpose_lhs(ct, aval, other, params)
+    else:
+        gradient = _transpose_rhs(ct, other, aval, params)
+    return [gradient, None] if linear_in_lhs else [None, gradient]
 
 
 # -- batching --------------------------------------------------------------------------------------
