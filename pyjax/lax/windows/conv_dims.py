@@ -157,7 +157,7 @@ def conv_shape_tuple(
     """
     strides = positive_ints("convolution", "strides", strides, len(lhs_shape) - 2)
     if isinstance(pads, str):
-        pads = padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads)
+        pads = tuple(padtype_to_pads(lhs_shape[2:], rhs_shape[2:], strides, pads))
     if len(pads) != len(lhs_shape) - 2:
         fail(
             TypeError,
