@@ -26,10 +26,12 @@ class AbstractValue:
 
     Attributes:
       vma: mesh axes along which a value varies inside of shard_map (of a `VaryingArray`, some).
+      is_wide: the elements are of 64 bits (complex: twice 64), as only `jax_enable_x64` keeps them.
     """
 
     __slots__ = ()
     vma: frozenset[Any] = frozenset()
+    is_wide: bool = False
 
     def str_short(self, short_dtypes: bool = False) -> str:
         raise NotImplementedError
@@ -70,12 +72,22 @@ class ShapedArray(AbstractValue):
     identity.
     """
 
-    __slots__ = ("__weakref__", "_tangent", "dtype", "ndim", "shape", "size", "weak_type")
+    __slots__ = (
+        "__weakref__",
+        "_tangent",
+        "dtype",
+        "is_wide",
+        "ndim",
+        "shape",
+        "size",
+        "weak_type",
+    )
     shape: tuple[int, ...]
     dtype: Any
     weak_type: bool
     ndim: int
     size: int
+    is_wide: bool
     _tangent: ShapedArray | None
 
     def __new__(
@@ -226,6 +238,8 @@ class VaryingArray(ShapedArray):
         return f"{super().str_short(short_dtypes)}{{V:{axes}}}"
 
 
+_WIDE = frozenset(map(np.dtype, ("i8", "u8", "f8", "c16")))
+
 _interned: InternTable[Any, ShapedArray] = InternTable()
 _known_avals = _interned.refs
 
@@ -237,7 +251,7 @@ def _varying(plain: ShapedArray, vma: frozenset[Any]) -> ShapedArray:
     if aval is None:
         aval = object.__new__(VaryingArray)
         aval.shape, aval.dtype, aval.weak_type = plain.shape, plain.dtype, plain.weak_type
-        aval.ndim, aval.size = plain.ndim, plain.size
+        aval.ndim, aval.size, aval.is_wide = plain.ndim, plain.size, plain.is_wide
         aval._tangent = None
         aval.vma = vma
         aval = _interned.intern(key, aval)
@@ -260,6 +274,7 @@ def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
         aval.ndim = len(shape)
         count: Any = math.prod(shape) if is_known(shape) else ElementCount(shape)
         aval.size = count
+        aval.is_wide = dtype in _WIDE
         aval._tangent = None
         aval = _interned.intern(key, aval)
     return aval

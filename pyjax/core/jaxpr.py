@@ -322,7 +322,6 @@ _WIDTHS = [
     (np.dtype(narrow), np.dtype(wide))
     for narrow, wide in (("i4", "i8"), ("u4", "u8"), ("f4", "f8"), ("c8", "c16"))
 ]
-_WIDE = frozenset([wide for _, wide in _WIDTHS])
 _OTHER_WIDTH = dict(_WIDTHS) | {wide: narrow for narrow, wide in _WIDTHS}
 
 
@@ -333,18 +332,14 @@ def _has_other_width(literal: Literal) -> bool:
     return other is not None and abstractify(literal.val).dtype == other
 
 
-def _has_64_bits(variable: Any) -> bool:
-    return getattr(variable.aval, "dtype", None) in _WIDE
-
-
 def as_recorded(
     atoms: Sequence[Any], function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
     """`function(*args, **kwargs)` with `jax_enable_x64` as it was where an operation on `atoms` was
     recorded (in a block, perhaps), as far as it matters to them and to what rules compute with."""
-    wide = options.enable_x64.value
+    wide = options.enable_x64.here()[0].value
     for a in atoms:
-        if _has_other_width(a) if type(a) is Literal else not wide and _has_64_bits(a):
+        if (type(a) is Literal and _has_other_width(a)) if wide else a.aval.is_wide:
             with options.enable_x64(not wide):
                 return function(*args, **kwargs)
     return function(*args, **kwargs)

@@ -73,6 +73,10 @@ class AbstractRef(AbstractValue):
     def weak_type(self) -> bool:
         return self.inner_aval.weak_type
 
+    @property
+    def is_wide(self) -> bool:
+        return self.inner_aval.is_wide
+
     def update(self, inner_aval: ShapedArray | None = None, **fields: Any) -> AbstractRef:
         """The same type with another array type, or with some of its fields replaced."""
         inner = self.inner_aval if inner_aval is None else inner_aval
