@@ -20,6 +20,7 @@ LAZY_LIBRARIES = {
     "absl",
     "llvmlite",
     "scipy",
+    "opt_einsum",
     "cupy",
     "mpi4py",
     "sklearn",

@@ -6,6 +6,7 @@ Layer: core.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -339,6 +340,8 @@ def _scalar_rule(kind: type) -> _AvalRule:
 
 
 def _numpy_rule(x: Any) -> AbstractValue:
+    if type(x) is not np.ndarray:
+        _check_unmasked(x)
     dtype = x.dtype
     if dtype == dtypes.float0:
         return ShapedArray(x.shape, dtype)
@@ -349,13 +352,16 @@ def _numpy_rule(x: Any) -> AbstractValue:
     return ShapedArray(x.shape, dtype)
 
 
-def _masked_rule(x: Any) -> AbstractValue:
-    raise new_error(
-        ValueError,
-        "numpy masked arrays are not supported as direct inputs to JAX functions.",
-        "The mask would be lost, and elements that it hides would be used.",
-        "Use x.filled(value) for an array without a mask, or pass x.data and x.mask.",
-    )
+def _check_unmasked(x: Any) -> None:
+    # NumPy imports `numpy.ma` only for those who have masked arrays: that takes a while.
+    ma = sys.modules.get("numpy.ma")
+    if ma is not None and isinstance(x, ma.MaskedArray):
+        raise new_error(
+            ValueError,
+            "numpy masked arrays are not supported as direct inputs to JAX functions.",
+            "The mask would be lost, and elements that it hides would be used.",
+            "Use x.filled(value) for an array without a mask, or pass x.data and x.mask.",
+        )
 
 
 # Avals of NumPy scalars by type, for 64-bit types off and on.
@@ -389,7 +395,6 @@ for _kind in (bool, float, complex):
     register_aval_rule(_kind, _scalar_rule(_kind))
 register_aval_rule(int, _int_rule)
 register_aval_rule(np.ndarray, _numpy_rule)
-register_aval_rule(np.ma.MaskedArray, _masked_rule)
 for _scalar in {np.dtype(d).type for d in dtypes.ALL_DTYPES} | {np.longlong, np.ulonglong}:
     register_aval_rule(_scalar, _numpy_scalar_rule)
 
@@ -426,7 +431,7 @@ def aval_described(x: Any) -> Any:
     """
     if isinstance(x, AbstractValue):
         return x
-    if type(x) not in _aval_rules and not hasattr(x, "aval"):
+    if type(x) not in _aval_rules and not isinstance(x, np.ndarray) and not hasattr(x, "aval"):
         if hasattr(x, "shape") and hasattr(x, "dtype"):
             dtype = dtypes.canonicalize_dtype(x.dtype)
             return ShapedArray(x.shape, dtype, bool(getattr(x, "weak_type", False)))

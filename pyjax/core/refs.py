@@ -31,8 +31,9 @@ class AbstractRef(AbstractValue):
     (True, Ref{float32[3]})
     """
 
-    __slots__ = ("__weakref__", "inner_aval", "kind", "memory_space")
+    __slots__ = ("__weakref__", "inner_aval", "is_wide", "kind", "memory_space")
     inner_aval: ShapedArray
+    is_wide: bool
     memory_space: Any
     kind: str | None
 
@@ -45,6 +46,7 @@ class AbstractRef(AbstractValue):
         if aval is None:
             aval = object.__new__(AbstractRef)
             aval.inner_aval = inner_aval
+            aval.is_wide = inner_aval.is_wide
             aval.memory_space = memory_space
             aval.kind = kind
             aval = _interned.intern(key, aval)
@@ -72,10 +74,6 @@ class AbstractRef(AbstractValue):
     @property
     def weak_type(self) -> bool:
         return self.inner_aval.weak_type
-
-    @property
-    def is_wide(self) -> bool:
-        return self.inner_aval.is_wide
 
     def update(self, inner_aval: ShapedArray | None = None, **fields: Any) -> AbstractRef:
         """The same type with another array type, or with some of its fields replaced."""

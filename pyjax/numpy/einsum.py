@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import opt_einsum
 
 from pyjax import lax
 from pyjax.api.jit import jit
@@ -19,6 +18,12 @@ from pyjax.numpy import reductions, util
 from pyjax.numpy.selection import select_where
 
 __all__ = ["einsum", "einsum_path"]
+
+
+def _opt_einsum() -> Any:
+    import opt_einsum  # on first use: it is a tenth of the time of `import pyjax.numpy`
+
+    return opt_einsum
 
 
 def einsum(
@@ -65,7 +70,7 @@ def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[An
     """Subscripts with explicit output and no ellipsis, and the operands."""
     given = (subscripts, *operands)
     try:
-        text, output, arrays = opt_einsum.parser.parse_einsum_input(
+        text, output, arrays = _opt_einsum().parser.parse_einsum_input(
             tuple(_shape_only(x) for x in given), shapes=False
         )
     except ValueError as error:
@@ -153,7 +158,7 @@ def _path(subscripts: str, operands: Sequence[Any], path_kind: Any) -> list[tupl
     if isinstance(path_kind, tuple):
         return _checked_path(path_kind)
     shapes = [x.shape for x in operands]
-    path, _ = opt_einsum.contract_path(subscripts, *shapes, shapes=True, optimize=path_kind)
+    path, _ = _opt_einsum().contract_path(subscripts, *shapes, shapes=True, optimize=path_kind)
     return [tuple(p) for p in path]
 
 
@@ -281,9 +286,9 @@ def einsum_path(
             else ([tuple(range(len(operands)))] if isinstance(subscripts, str) else "auto")
         )
     given = (subscripts, *operands)
-    text, output, arrays = opt_einsum.parser.parse_einsum_input(
+    text, output, arrays = _opt_einsum().parser.parse_einsum_input(
         tuple(_shape_only(x) for x in given), shapes=False
     )
-    return opt_einsum.contract_path(
+    return _opt_einsum().contract_path(
         f"{text}->{output}", *(x.shape for x in arrays), shapes=True, optimize=optimize
     )

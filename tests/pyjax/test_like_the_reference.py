@@ -94,7 +94,16 @@ def test_what_stands_for_an_array_is_taken(name: str) -> None:
 MASKED = np.ma.array([1, 2], mask=[0, 1])
 
 
-@pytest.mark.parametrize("take", [pyjax.device_put, pyjax.jit(lambda x: x), jnp.sin, jnp.negative])
+@pytest.mark.parametrize(
+    "take",
+    [
+        pyjax.device_put,
+        pyjax.jit(lambda x: x),
+        lambda x: pyjax.eval_shape(jnp.sin, x),
+        jnp.sin,
+        jnp.negative,
+    ],
+)
 def test_masked_arrays_are_refused(take) -> None:
     with pytest.raises(ValueError, match="masked arrays are not supported"):
         take(MASKED)
