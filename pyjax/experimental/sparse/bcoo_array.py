@@ -443,12 +443,12 @@ def replaced(mat: BCOO, **changes: Any) -> BCOO:
 
 def with_indices(mat: BCOO, shape: tuple[int, ...], keep_and_indices: Any, **known: bool) -> BCOO:
     """The array with `indices -> (which elements stay, their new indices)` for each batch, which
-    takes only indices that are inside; `shape`: its new shape, of the same batches."""
+    takes indices from the front; `shape`: its new shape, of the same batches."""
     n_batch = mat.n_batch
 
     def one(indices: Array) -> Array:
         ok = coordinates.inside(indices, mat.sparse_shape)
-        keep, new = keep_and_indices(indices)
+        keep, new = keep_and_indices(coordinates.from_front(indices, mat.sparse_shape))
         sizes = shape[n_batch : n_batch + new.shape[-1]]
         return coordinates.put_outside(new.astype(indices.dtype), ok & keep, sizes)
 

@@ -318,6 +318,8 @@ def _multiplied(base: BCOO, other: BCOO, shape: tuple[int, ...], dtype: Any) -> 
 
     def one(data: Array, indices: Array, others: Array, other_indices: Array) -> Array:
         ok = coordinates.inside(other_indices, other.sparse_shape)
+        indices = coordinates.from_front(indices, base.sparse_shape)
+        other_indices = coordinates.from_front(other_indices, other.sparse_shape)
         same = jnp.all(indices[:, None, columns] == other_indices[None, :, columns], axis=-1)
         factor = jnp.tensordot((same & ok[None]).astype(dtype), others.astype(dtype), 1)
         return data.astype(dtype) * factor
@@ -343,6 +345,8 @@ def _multiplied_pairs(lhs: BCOO, rhs: BCOO, shape: tuple[int, ...], dtype: Any) 
 
     def one(*buffers: Array) -> tuple[Array, Array]:
         a, i, b, j = buffers
+        i = coordinates.from_front(i, lhs.sparse_shape)
+        j = coordinates.from_front(j, rhs.sparse_shape)
         (data,) = products.outer(lambda x, y: x * y, (a.astype(dtype), b.astype(dtype)))
         (indices,) = products.outer(joint, (i, j))
         (keep,) = products.outer(meet, (i, j))

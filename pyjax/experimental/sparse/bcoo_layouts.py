@@ -148,6 +148,7 @@ def _sparse_to_batch(mat: BCOO) -> BCOO:
 
     def one(data: Array, indices: Array) -> tuple[Array, Array]:
         ok = inside(indices, mat.sparse_shape)
+        indices = coordinates.from_front(indices, mat.sparse_shape)
         mine = lax.iota(indices.dtype, size)[:, None] == indices[None, :, 0]
         mine = mine & ok[None]
         rest = jnp.broadcast_to(indices[None, :, 1:], (size, *indices[:, 1:].shape))

@@ -243,6 +243,7 @@ def bcoo_reshape(
 
     def one(indices: Array) -> Array:
         ok = inside(indices, mat.sparse_shape)
+        indices = coordinates.from_front(indices, mat.sparse_shape)
         position = coordinates.linear_positions(indices, mat.sparse_shape)[:, 0]
         columns = jnp.unravel_index(jnp.where(ok, position, 0), sparse) if sparse else ()
         new = jnp.stack(columns, axis=-1) if columns else indices[:, :0]

@@ -118,8 +118,9 @@ def bcoo_conv_general_dilated(
         return jnp.stack(columns)
 
     (data,) = products.outer(lax.mul, (lhs.data.astype(dtype), rhs.data.astype(dtype)))
-    (indices,) = products.outer(joint, (lhs.indices, rhs.indices))
-    (keep,) = products.outer(meet, (lhs.indices, rhs.indices))
+    pair = tuple(coordinates.from_front(x.indices, x.shape) for x in (lhs, rhs))
+    (indices,) = products.outer(joint, pair)
+    (keep,) = products.outer(meet, pair)
     return BCOO((data, coordinates.put_outside(indices, keep, shape)), shape=shape)
 
 

@@ -7,6 +7,7 @@ Buffers of an array of shape (*batch, *sparse, *dense) with `nse` stored element
 
 Batch dimensions of a buffer may have size 1 for all batches. Elements with an index outside of the
 array stand for nothing, whatever their data: they pad buffers. Elements with equal indices add up.
+Indices from -size on count from the end.
 """
 
 from __future__ import annotations
@@ -94,17 +95,24 @@ def full_batches(x: Array, batch: Sizes) -> Array:
 # -- one batch: data (nse, *dense), indices (nse, n_sparse) ---------------------------------------
 
 
+def from_front(indices: Array, sizes: Sizes) -> Array:
+    """Indices that count from the front: those from -size on count from the end, and what is before
+    the array goes behind it."""
+    bounds = np.asarray(sizes, indices.dtype)[None, :]
+    moved = indices + bounds
+    return jnp.where(indices >= 0, indices, jnp.where(moved >= 0, moved, bounds))
+
+
 def inside(indices: Array, sizes: Sizes) -> Array:
     """Which elements are in the array: bool (nse,)."""
     bounds = np.asarray(sizes, indices.dtype)
-    ok = lax.bitwise_and(lax.ge(indices, jnp.zeros_like(indices)), indices < bounds[None, :])
-    return jnp.all(ok, axis=-1)
+    return jnp.all(from_front(indices, sizes) < bounds[None, :], axis=-1)
 
 
 def put_outside(indices: Array, keep: Array, sizes: Sizes) -> Array:
-    """Indices with those of elements that are not kept outside of the array."""
+    """Indices from the front, with those of elements that are not kept outside of the array."""
     bounds = np.asarray(sizes, indices.dtype)
-    return jnp.where(keep[:, None], indices, bounds[None, :])
+    return jnp.where(keep[:, None], from_front(indices, sizes), bounds[None, :])
 
 
 def gathered(array: Array, indices: Array) -> Array:
@@ -117,6 +125,7 @@ def gathered(array: Array, indices: Array) -> Array:
         collapsed_slice_dims=tuple(range(n)),
         start_index_map=tuple(range(n)),
     )
+    indices = from_front(indices, array.shape[:n])
     return lax.gather(array, indices, numbers, (1,) * n + rest, mode="fill", fill_value=0)
 
 
@@ -133,6 +142,7 @@ def scattered(data: Array, indices: Array, sizes: Sizes) -> Array:
     zeros = jnp.zeros((*sizes, *rest), data.dtype)
     if zeros.size == 0 or data.size == 0:
         return zeros
+    indices = from_front(indices, sizes)
     if data.dtype == np.bool_:
         return lax.scatter_max(zeros, indices, data, numbers, mode="drop")
     return lax.scatter_add(zeros, indices, data, numbers, mode="drop")
@@ -198,6 +208,7 @@ def extract(indices: Array, array: Array, *, assume_unique: bool) -> Array:
 
     def one(indices: Array, array: Array) -> Array:
         if not assume_unique:
+            indices = from_front(indices, sizes)
             order = order_of(indices)
             first = differs_from_last(indices[order])
             first = jnp.zeros_like(first).at[order].set(first)

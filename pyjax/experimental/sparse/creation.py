@@ -121,7 +121,7 @@ def random_bcoo(
         )
     dtype = canonicalize_dtype(np.dtype(dtype))
     kind = canonicalize_dtype(np.dtype(indices_dtype if indices_dtype is not None else int))
-    data_key, index_key = random.split(key)
+    data_key, *index_keys = random.split(key, 1 + math.prod(batch))
 
     def places(key: Any) -> Array:
         if unique_indices:
@@ -131,11 +131,10 @@ def random_bcoo(
         columns = jnp.unravel_index(flat, sparse) if sparse else ()
         return jnp.stack(columns, -1).astype(kind) if columns else jnp.zeros((count, 0), kind)
 
-    batches = math.prod(batch)
-    if batch and batches:
-        indices = vmap(places)(random.split(index_key, batches))
+    if index_keys:
+        indices = vmap(places)(jnp.stack(index_keys))
     else:
-        indices = jnp.zeros((0, count, len(sparse)), kind) if batch else places(index_key)
+        indices = jnp.zeros((0, count, len(sparse)), kind)
     data = generator(data_key, shape=(*batch, count, *dense), dtype=dtype, **kwds)
     indices = indices.reshape(*batch, count, len(sparse))
     mat = BCOO((data, indices), shape=shape, unique_indices=unique_indices)

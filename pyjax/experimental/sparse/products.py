@@ -17,6 +17,7 @@ from pyjax.api.vmap import vmap
 from pyjax.core.array import Array
 from pyjax.experimental.sparse.coordinates import (
     extract,
+    from_front,
     gathered,
     inside,
     layout_of,
@@ -206,6 +207,9 @@ def dot_sparse(
     sizes += free_sizes(rhs_sizes, rhs_contract, rhs_batch)
     left = [*lhs_batch, *remaining(len(lhs_sizes), lhs_contract, lhs_batch)]
     right = list(remaining(len(rhs_sizes), rhs_contract, rhs_batch))
+
+    lhs_indices = from_front(lhs_indices, lhs_sizes)
+    rhs_indices = from_front(rhs_indices, rhs_sizes)
 
     def meet(a: Array, b: Array) -> Array:
         same = [a[i] == b[j] for i, j in zip(lhs_contract + lhs_batch, rhs_contract + rhs_batch)]

@@ -1,5 +1,6 @@
 """BCOO arrays of every layout in other shapes, compared with what NumPy does to dense ones."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_dense_and_back(n_batch, n_dense):
 @pytest.mark.parametrize("jit", [False, True])
 def test_duplicates_add_up_and_outside_is_nothing(nse, jit):
     data = np.array([1, 2, 4, 8, 16], np.float32)
-    indices = np.array([[2], [1], [2], [7], [-1]])
+    indices = np.array([[2], [1], [2], [7], [-4]])
     mat = BCOO((data, indices), shape=(3,))
     np.testing.assert_array_equal(mat.todense(), [0, 2, 5])
     if nse is None and jit:
@@ -263,3 +264,65 @@ def test_slices_at_starts_of_few_bits() -> None:
     mat = sparse.BCOO.fromdense(np.arange(300, dtype=np.float32))
     got = sparse.bcoo_dynamic_slice(mat, (np.int8(100),), (2,)).todense()
     np.testing.assert_array_equal(got, [100, 101])
+
+
+BACKWARDS = BCOO(
+    (jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.array([[-1, 0], [0, -1], [1, 1], [2, 0]])), shape=(3, 3)
+)
+FORWARDS = np.array([[0, 0, 2], [0, 3, 0], [5, 0, 0]], np.float32)
+V = np.arange(3, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "use, expected",
+    [
+        (lambda m: m.todense(), FORWARDS),
+        (lambda m: m @ V, FORWARDS @ V),
+        (lambda m: V @ m, V @ FORWARDS),
+        (lambda m: (m @ m).todense(), FORWARDS @ FORWARDS),
+        (lambda m: (m * m.sum_duplicates(nse=3)).todense(), FORWARDS**2),
+        (lambda m: (m * V).todense(), FORWARDS * V),
+        (lambda m: (m + m).todense(), 2 * FORWARDS),
+        (lambda m: m.T.todense(), FORWARDS.T),
+        (lambda m: m[-1].todense(), FORWARDS[-1]),
+        (lambda m: m[1:].todense(), FORWARDS[1:]),
+        (lambda m: m.reshape(9).todense(), FORWARDS.reshape(9)),
+        (lambda m: m.sum(0).todense(), FORWARDS.sum(0)),
+        (lambda m: m.sum_duplicates(nse=3).data, [2, 3, 5]),
+        (
+            lambda m: sparse.bcoo_concatenate([m, m], dimension=0).todense(),
+            np.concatenate([FORWARDS] * 2),
+        ),
+        (lambda m: sparse.bcoo_rev(m, (0, 1)).todense(), FORWARDS[::-1, ::-1]),
+        (
+            lambda m: sparse.bcoo_update_layout(m, n_batch=1, on_inefficient=None).todense(),
+            FORWARDS,
+        ),
+        (
+            lambda m: sparse.bcoo_update_layout(m, n_dense=1, on_inefficient=None).todense(),
+            FORWARDS,
+        ),
+        (lambda m: sparse.bcoo_extract(m, FORWARDS).todense(), FORWARDS),
+    ],
+)
+@pytest.mark.parametrize("jit", [False, True])
+def test_negative_indices_count_from_the_end(use, expected, jit) -> None:
+    call = pyjax.jit(use) if jit else use
+    np.testing.assert_array_equal(call(BACKWARDS), expected)
+
+
+def test_indices_before_the_array_are_outside() -> None:
+    m = BCOO((jnp.ones(3), jnp.array([[-5, 0], [0, -4], [1, 1]])), shape=(3, 3))
+    expected = np.diag([0, 1, 0])
+    for same in (m, m.sum_duplicates(), m.T, m.sort_indices(), m.reshape(3, 3)):
+        np.testing.assert_array_equal(same.todense(), expected)
+    assert m.sum_duplicates().nse == 1
+
+
+def test_random_places_of_batches_have_the_references_bits() -> None:
+    draw = functools.partial(sparse.random_bcoo, pyjax.random.key(0), (2, 3, 4))
+    batches = draw(n_batch=1, nse=3).indices
+    np.testing.assert_array_equal(batches, [[[0, 0], [0, 3], [2, 1]], [[1, 3], [1, 0], [0, 3]]])
+    rows = draw(n_batch=1, n_dense=1, nse=2).indices
+    np.testing.assert_array_equal(rows, [[[0], [1]], [[1], [0]]])
+    assert sparse.random_bcoo(pyjax.random.key(0), (0, 4), n_batch=1, nse=2).indices.shape[0] == 0
