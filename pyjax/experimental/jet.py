@@ -16,13 +16,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.jvp import jvp
 from pyjax.api.make_jaxpr import make_jaxpr
+from pyjax.core.dtypes import to_inexact_dtype
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, eval_jaxpr
 from pyjax.core.primitive import Primitive
+from pyjax.core.trace import is_concrete
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters.rules import called_programs
 
@@ -75,11 +79,14 @@ def jet(
       series: for each argument, its derivatives along the curve (first, second, ...), each a pytree
         like the argument, or a sequence of such pytrees per leaf.
       factorial_scaled: terms are derivatives; False: coefficients of the power series.
+    Integers move along curves, too, with terms that are floats: their values stay integers. Where
+    all their terms are known to be zero they are constants, by which arrays can be indexed.
     Returns:
       (values of fun, derivatives of each value): a pytree like the result, with a list of terms for
       each leaf.
     Raises:
       ValueError: arguments have different numbers of terms, or primals and series of arguments.
+      TypeError: an operation on integers that move has no meaning for floats.
 
     >>> value, (first, second) = jet(jnp.sin, (0.5,), ((1.0, 0.0),))
     >>> [round(float(x), 4) for x in (value, first, second)]
@@ -127,18 +134,22 @@ def jet(
 
     closed = make_jaxpr(flat_fun)(*leaves)
     scales = [1 if factorial_scaled else fact(k + 1) for k in range(order)]
-    inputs: list[Any] = [
-        [jnp.asarray(t, x.dtype) * s for t, s in zip(column, scales)]
-        if jnp.issubdtype(x.dtype, jnp.inexact)
-        else zero_series
-        for x, column in zip(leaves, terms)
-    ]
+    inputs = [_scaled(x, column, scales) for x, column in zip(leaves, terms)]
     values, found = _along(closed, leaves, inputs, order)
     series_out = [
         [t / s for t, s in zip(_dense(x, column, order), scales)]
         for x, column in zip(values, found)
     ]
     return tree_unflatten(out_tree[0], values), tree_unflatten(out_tree[0], series_out)
+
+
+def _scaled(x: Array, terms: Terms, scales: Sequence[int]) -> Any:
+    """A series as derivatives."""
+    if jnp.issubdtype(x.dtype, jnp.inexact):
+        return [jnp.asarray(t, x.dtype) * s for t, s in zip(terms, scales)]
+    if all(is_concrete(t) and not np.any(t) for t in terms):
+        return zero_series
+    return [jnp.asarray(t, to_inexact_dtype(x.dtype)) * s for t, s in zip(terms, scales)]
 
 
 jet2 = partial(jet, factorial_scaled=False)
@@ -185,6 +196,8 @@ def _apply(
         return outs, [zero_series] * len(outs)
     if program is not None and primitive not in jet_rules and primitive.name not in _KEPT:
         return _along(params[program], primals, series, order)
+    if any(s is not zero_series and _is_discrete(x) for x, s in zip(primals, series)):
+        return primitive.bind_all(*primals, **params), _of_discrete(eqn, primals, series, order)
     rule = jet_rules.get(primitive)
     if rule is None:
         return _by_nesting(primitive, params, primals, series, order)
@@ -193,6 +206,27 @@ def _apply(
     if primitive.multiple_results:
         return out, found
     return [out], [found]
+
+
+def _is_discrete(x: Any) -> bool:
+    return not jnp.issubdtype(jnp.result_type(x), jnp.inexact)
+
+
+def _of_discrete(eqn: JaxprEqn, primals: list[Any], series: list[Any], order: int) -> Sequence[Any]:
+    """Series of the results where integers or booleans move: those of the operation on floats."""
+    if eqn.primitive is lax.convert_element_type_p:
+        kind = eqn.params["new_dtype"]
+        if not jnp.issubdtype(kind, jnp.inexact):
+            return [zero_series if jnp.issubdtype(kind, np.bool_) else series[0]]
+        return [[t.astype(kind) for t in series[0]]]
+    if eqn.primitive is lax.div_p:  # of integers: a step function
+        return [zero_series]
+    floats = [
+        x.astype(to_inexact_dtype(x.dtype)) if jnp.issubdtype(x.dtype, jnp.integer) else x
+        for x in map(jnp.asarray, primals)
+    ]
+    moving = [zero_series if x.dtype == bool else s for x, s in zip(floats, series)]
+    return _apply(eqn, floats, moving, order)[1]
 
 
 # Their programs are run several times, or one of several is.

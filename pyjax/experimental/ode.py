@@ -18,8 +18,9 @@ from pyjax import lax
 from pyjax.api.custom_gradient import closure_convert
 from pyjax.api.custom_vjp import custom_vjp
 from pyjax.api.vjp import vjp
+from pyjax.core import dtypes
 from pyjax.core.errors import fail
-from pyjax.core.tree_util import tree_leaves, tree_map
+from pyjax.core.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from pyjax.flatten_util import ravel_pytree
 from pyjax.interpreters.linear_util import wrap_init
 from pyjax.numpy.util import promote_dtypes_inexact as promote_dtypes_inexact
@@ -287,31 +288,44 @@ def _forward(func: Any, rtol: Any, atol: Any, mxstep: Any, hmax: Any, *operands:
 
 def _backward(func: Any, rtol: Any, atol: Any, mxstep: Any, hmax: Any, kept: Any, ct: Array) -> Any:
     ys, ts, args = kept
+    leaves, tree = tree_flatten(args)
+    # Integers, booleans and keys have no derivative.
+    moving = [i for i, x in enumerate(leaves) if jnp.issubdtype(x.dtype, np.inexact)]
 
     def adjoint(state: Any, time: Array, *args: Any) -> Any:
         """Of the time that runs backwards: the state, its adjoint, and the integral for args."""
+        leaves = tree_leaves(args)
+
+        def slope(y: Array, floats: list[Array]) -> Array:
+            given = dict(zip(moving, floats))
+            used = [given.get(i, x) for i, x in enumerate(leaves)]
+            return func(y, -time, *tree_unflatten(tree, used))
+
         y, y_bar, *_ = state
-        dy, back = vjp(lambda y, args: func(y, -time, *args), y, args)
-        y_slope, args_slope = back(y_bar)
-        return -dy, y_slope, args_slope
+        dy, back = vjp(slope, y, [leaves[i] for i in moving])
+        y_slope, floats_slope = back(y_bar)
+        return -dy, y_slope, floats_slope
 
     def between(carry: Any, i: Array) -> Any:
-        y_bar, args_bar = carry
+        y_bar, floats_bar = carry
         # The adjoint of the time where the solution was read.
         t_bar = jnp.real(jnp.sum(func(ys[i], ts[i], *args) * ct[i])).astype(ts.dtype)
-        state = (ys[i], y_bar, args_bar)
+        state = (ys[i], y_bar, floats_bar)
         times = jnp.stack([-ts[i], -ts[i - 1]])
         ends = odeint(adjoint, state, times, *args, rtol=rtol, atol=atol, mxstep=mxstep, hmax=hmax)
-        _, y_bar, args_bar = tree_map(lambda x: x[1], ends)
-        return (y_bar + ct[i - 1], args_bar), t_bar
+        _, y_bar, floats_bar = tree_map(lambda x: x[1], ends)
+        return (y_bar + ct[i - 1], floats_bar), t_bar
 
-    # Integers and keys have no derivative: their integral is nothing.
-    zeros = tree_map(lambda x: jnp.zeros_like(x), args)
+    zeros = [jnp.zeros_like(leaves[i]) for i in moving]
     steps = jnp.arange(len(ts) - 1, 0, -1)
-    (y_bar, args_bar), t_bars = lax.scan(between, (ct[-1], zeros), steps)
+    (y_bar, floats_bar), t_bars = lax.scan(between, (ct[-1], zeros), steps)
     begin = -jnp.real(jnp.sum(func(ys[0], ts[0], *args) * y_bar)).astype(ts.dtype)
     t_bar = jnp.concatenate([begin[None], t_bars[::-1]])
-    return y_bar, t_bar, *args_bar
+    bars = dict(zip(moving, floats_bar))
+    cotangents = [
+        bars[i] if i in bars else np.zeros(x.shape, dtypes.float0) for i, x in enumerate(leaves)
+    ]
+    return y_bar, t_bar, *tree_unflatten(tree, cotangents)
 
 
 _integrate.defvjp(_forward, _backward)

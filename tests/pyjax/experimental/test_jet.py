@@ -123,3 +123,27 @@ ERRORS = [
 def test_errors(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("term", [1, 1.0, np.float32(1)], ids=["int", "float", "numpy"])
+def test_integers_move_along_curves(term: Any) -> None:
+    value, (first, second) = jet(jnp.sin, (3,), ([term, 0 * term],))
+    np.testing.assert_allclose([first, second], [np.cos(3), -np.sin(3)], rtol=1e-6)
+    assert value.dtype == np.float32
+    value, (first, second) = jet(lambda x: x * x + x, (3,), ([term, 2 * term],))
+    assert value.dtype == np.int32 and value == 12
+    np.testing.assert_allclose([first, second], [7, 2 + 7 * 2])
+    _, (first,) = jet(lambda x, n: x**2 + n, (3.0, jnp.array(2)), ([1.0], [term]))
+    np.testing.assert_allclose(first, 7)
+    _, (first,) = jet(lambda n: n // 2 + n, (3,), ([term],))
+    np.testing.assert_allclose(first, 1)
+    _, (first,) = jet(lambda b: b * 2.0, (True,), ([term],))
+    np.testing.assert_allclose(first, 2)
+
+
+def test_integers_that_stay_are_indices_and_others_are_not() -> None:
+    table = jnp.array([1.0, 5.0])
+    value, (first,) = jet(lambda x, i: x * table[i], (3.0, 1), ([1.0], [0]))
+    np.testing.assert_allclose([value, first], [15, 5])
+    with pytest.raises(TypeError, match="index arguments"):
+        jet(lambda i: table[i], (1,), ([1.0],))

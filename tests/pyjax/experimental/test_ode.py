@@ -138,3 +138,24 @@ def test_integers_and_times_that_fall():
     for integrate in (odeint, pyjax.jit(odeint, static_argnums=0)):
         got = integrate(lambda y, t: -y, 1.0, times)
         np.testing.assert_allclose(got, [1, np.exp(-1), np.exp(-1), np.nan, np.nan], rtol=1e-5)
+
+
+def test_gradients_around_arguments_without_derivative() -> None:
+    times = jnp.linspace(0.0, 1.0, 3)
+    decay = np.exp(-3 * np.asarray(times))
+
+    def total(y: Any, rates: Any) -> Any:
+        return odeint(lambda y, t, r: -y * r["a"] * r["n"], y, times, rates).sum()
+
+    rates = {"a": 1.0, "n": jnp.array(3)}
+    np.testing.assert_allclose(pyjax.grad(total)(1.0, rates), decay.sum(), rtol=1e-5)
+    slopes = pyjax.grad(total, 1, allow_int=True)(1.0, rates)
+    np.testing.assert_allclose(slopes["a"], (-3 * times * decay).sum(), rtol=1e-4)
+    assert slopes["n"].dtype == pyjax.dtypes.float0
+
+    def closed(y: Any, n: Any, key: Any) -> Any:
+        shift = lambda y, t: -n * y + 0 * pyjax.random.normal(key)
+        return odeint(shift, y, times).sum()
+
+    found = pyjax.jit(pyjax.grad(closed))(1.0, 3, pyjax.random.key(0))
+    np.testing.assert_allclose(found, decay.sum(), rtol=1e-5)
