@@ -118,9 +118,12 @@ def bcoo_conv_general_dilated(
         return jnp.stack(columns)
 
     (data,) = products.outer(lax.mul, (lhs.data.astype(dtype), rhs.data.astype(dtype)))
-    pair = tuple(coordinates.from_front(x.indices, x.shape) for x in (lhs, rhs))
-    (indices,) = products.outer(joint, pair)
-    (keep,) = products.outer(meet, pair)
+    places_of_both = (
+        coordinates.from_front(lhs.indices, lhs.shape),
+        coordinates.from_front(rhs.indices, rhs.shape),
+    )
+    (indices,) = products.outer(joint, places_of_both)
+    (keep,) = products.outer(meet, places_of_both)
     return BCOO((data, coordinates.put_outside(indices, keep, shape)), shape=shape)
 
 
