@@ -226,3 +226,24 @@ def test_digits_where_few_keys_matter() -> None:
     for g, w in zip(got, exact, strict=True):
         error = np.linalg.norm(g.astype(np.float64) - np.asarray(w, np.float64))
         assert error < 5e-3 * np.linalg.norm(np.asarray(w, np.float64))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)])
+def test_scores_made_again_are_the_same_to_the_bit(dtype: str) -> None:
+    """The last place of a score of 1e9 is 64: one rounding apart, weights were e^64. Keys are
+    equal, so that all of them matter."""
+    case = Case("large", dtype, queries=70, keys=72, width=64, heads=(1, 1), batch=1)
+    q, k, v, weights = case.draw()
+    scale = np.asarray(3e4, q.dtype)
+    arrays = [scale * q, scale * np.repeat(k[:, :1], case.keys, 1), v, weights]
+    assert np.abs(arrays[0][0, :, 0].astype(float) @ arrays[1][0, 0, 0].astype(float)).max() > 1e9
+    text = case.gradient().trace(*arrays).lower().as_text(dialect="hlo")
+    emulated = xla_backend.compile(parse_module(text), "gpu_emulator")
+    assert isinstance(emulated.loaded, EmulatorExecutable)
+    check_memory(case, emulated.loaded.plan.program)
+    _, *got = emulated.execute(arrays)
+    _, *wanted = xla_backend.compile(parse_module(text), "cpu").execute(arrays)
+    check_values(got[1:], wanted[1:], TOLERANCES[dtype])
+    # The gradient of queries is 0 but for what is rounded: of a sum over keys, each of which is
+    # multiplied by numbers of this size.
+    assert np.abs(got[0].astype(np.float32)).max() < 1e-3 * np.abs(got[1].astype(np.float32)).max()
