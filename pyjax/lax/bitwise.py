@@ -165,12 +165,14 @@ def _nextafter(x: Array, y: Array) -> Array:
     return select(not_a_number, full_value(x, np.nan), result)
 
 
-_no_derivative = Unsupported("nextafter has no derivative: it steps between neighbouring numbers")
 nextafter_p: Primitive = define_nary(
     "nextafter",
     None,
     (FLOATING, FLOATING),
-    (_no_derivative, _no_derivative),
+    Unsupported(
+        "it steps between neighbouring numbers; differentiate its operand instead, to which it is "
+        "as close as can be"
+    ),
     lowering=lower_fun(_nextafter),
 )
 

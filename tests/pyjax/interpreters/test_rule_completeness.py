@@ -43,10 +43,11 @@ WITHOUT = {
     CALLED: "custom_jvp_call custom_vjp_call custom_vmap_call linear_call",
     EARLIER: "addupdate freeze get new_ref new_tangent_ref swap stop_gradient check dce_sink "
     "symmetric_product unknown_linear_function composite",
-    UNKNOWN: "call_exported ffi_call",
+    UNKNOWN: "buffer_callback call_exported ffi_call",
     SIZES: "leading dimension dimension_size",
     NO_FUNCTION: (
-        "geqp3 geqrf getrf hessenberg pmax pmin rng_uniform schur select_and_scatter tridiagonal"
+        "geqp3 geqrf getrf hessenberg nextafter pmax pmin rng_uniform schur select_and_scatter "
+        "tridiagonal"
     ),
 }
 REASONS: dict[str, list[str]] = {}
