@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import pyjax
-from tests.edge_values import execute
+from tests.edge_values import execute, second
 from tests.edge_values.compare import difference
 from tests.edge_values.known_differences import known
 from tests.edge_values.recorded import checksum, load
 from tests.edge_values.rows import Case
 
 Mode = str
-MODES: tuple[Mode, ...] = ("value", "jit", "vmap", "jvp", "vjp")
+RECORDED: tuple[Mode, ...] = ("value", "jit", "vmap", "jvp", "vjp")
+# These need no record: derivatives of gradients and their batches, at a generic point.
+SECOND: tuple[Mode, ...] = ("hvp", "vhp", "vmap_vjp")
+MODES = (*RECORDED, *SECOND)
 
 
 def _value(case: Case, record: dict) -> str | None:
@@ -47,7 +50,15 @@ _CHECKS: dict[Mode, Callable[[Case, dict], str | None]] = {
     "vmap": _vmap,
     "jvp": _jvp,
     "vjp": _vjp,
+    "hvp": lambda case, record: second.forward_over_reverse(case),
+    "vhp": lambda case, record: second.reverse_over_reverse(case),
+    "vmap_vjp": lambda case, record: second.batched_gradient(case),
 }
+
+
+def has_gradient(case: Case, record: dict) -> bool:
+    """Whether there is a first derivative: of the reference, or where it is known to have none."""
+    return "vjp" in record and ("tree" in record["vjp"] or known(case.key, "vjp"))
 
 
 def applies(mode: Mode, case: Case, record: dict) -> bool:
@@ -58,6 +69,9 @@ def applies(mode: Mode, case: Case, record: dict) -> bool:
         return False
     if mode == "vmap":  # what cannot be traced, and what has nothing to batch
         return not record["trace"] and bool(case.operands)
+    if mode in SECOND:
+        traced = not record["trace"] or mode != "vmap_vjp"
+        return has_gradient(case, record) and second.has_generic_point(case) and traced
     return mode == "jit" or (bool(case.differentiated) and mode in record)
 
 

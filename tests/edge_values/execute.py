@@ -21,6 +21,8 @@ from tests.edge_values.operands import DTYPES, X64, direction, is_inexact, opera
 from tests.edge_values.rows import Case
 
 Outcome = dict[str, Any]
+# Makes the operand of a name and a dtype.
+Operands = Callable[[str, str], np.ndarray]
 
 
 def resolve(jax: Any, name: str) -> Any:
@@ -30,7 +32,7 @@ def resolve(jax: Any, name: str) -> Any:
     return found
 
 
-def arguments(jax: Any, case: Case) -> dict[str, Any]:
+def arguments(jax: Any, case: Case, operand: Operands = operand) -> dict[str, Any]:
     """The operands of the case as arrays of the framework."""
     found = {}
     for name in case.operands:
@@ -167,11 +169,13 @@ def batched(jax: Any, case: Case) -> list[Outcome]:
     return [{"leaves": outcome["leaves"][:half]}, {"leaves": outcome["leaves"][half:]}]
 
 
-def _inexact_part(jax: Any, case: Case) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def inexact_part(
+    jax: Any, case: Case, operand: Operands = operand
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The inexact results as a function of the differentiated operands, and these operands."""
     function = function_of(jax, case)
-    operands = arguments(jax, case)
-    names = case.differentiated
+    operands = arguments(jax, case, operand)
+    names = case.differentiable
 
     def part(*values: Any) -> tuple[Any, ...]:
         result = function(**{**operands, **dict(zip(names, values, strict=True))})
@@ -181,7 +185,7 @@ def _inexact_part(jax: Any, case: Case) -> tuple[Callable[..., Any], tuple[Any, 
     return part, tuple(operands[name] for name in names)
 
 
-def _directions(jax: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def directions(jax: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         jax.numpy.asarray(direction(a.shape, np.dtype(a.dtype)), dtype=a.dtype) for a in arrays
     )
@@ -189,16 +193,16 @@ def _directions(jax: Any, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def jvp(jax: Any, case: Case) -> Outcome:
     def call() -> Any:
-        part, values = _inexact_part(jax, case)
-        return jax.jvp(part, values, _directions(jax, values))[1]
+        part, values = inexact_part(jax, case)
+        return jax.jvp(part, values, directions(jax, values))[1]
 
     return run(jax, case, call)
 
 
 def vjp(jax: Any, case: Case) -> Outcome:
     def call() -> Any:
-        part, values = _inexact_part(jax, case)
+        part, values = inexact_part(jax, case)
         results, pull = jax.vjp(part, *values)
-        return pull(_directions(jax, results))
+        return pull(directions(jax, results))
 
     return run(jax, case, call)

@@ -51,9 +51,17 @@ _REASONS: dict[str, dict[str, str]] = {
         "random": "choice permutation",
     },
     "is the derivative of another function and has none in the reference": {
-        "lax": "igamma_grad_a random_gamma_grad nextafter",
-        "numpy": "spacing",
+        "lax": "igamma_grad_a random_gamma_grad",
     },
+    "says how far neighbouring numbers are apart": {
+        "lax": "nextafter",
+        "numpy": "nextafter spacing",
+    },
+    "its factors are unique only up to signs, scales or order, and have no derivative": {
+        "lax.linalg": "hessenberg schur tridiagonal",
+        "numpy.linalg": "eig",
+    },
+    "the function that it applies is not known to be differentiable": {"lax": "scatter_apply"},
     "reads the bits of its operand": {"lax": "bitcast_convert_type"},
 }
 
@@ -64,6 +72,9 @@ WITHOUT: dict[str, str] = {
     for module, names in modules.items()
     for name in names.split()
 }
+
+# "module.name": why no case of a function with a gradient has a second derivative
+WITHOUT_SECOND: dict[str, str] = {}
 
 # Functions whose every call is an error in the reference, and so here or in known_differences.py.
 ALWAYS_ERRORS: dict[str, str] = {

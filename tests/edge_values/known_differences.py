@@ -12,6 +12,7 @@ from tests.edge_values.known_difference import Difference
 from tests.edge_values.known_errors import ERRORS
 from tests.edge_values.known_gradients import GRADIENTS
 from tests.edge_values.known_special import SPECIAL
+from tests.edge_values.not_smooth import NOT_SMOOTH
 
 # What no list of cases can say.
 GENERAL = (
@@ -138,4 +139,4 @@ KNOWN: tuple[Difference, ...] = (*ERRORS, *ARITHMETIC, *SPECIAL, *GRADIENTS)
 
 
 def known(key: str, mode: str) -> bool:
-    return any(d.covers(key, mode) for d in KNOWN)
+    return any(d.covers(key, mode) for d in (*KNOWN, *NOT_SMOOTH))

@@ -187,12 +187,11 @@ GRADIENTS: tuple[Difference, ...] = (
             "numpy.ldexp f(u, np.int32(1)) float32",
             "numpy.ldexp f(v, -200) float32",
             "numpy.logaddexp* f(a, b) float32",
-            "numpy.nextafter f(a, b) float32",
         ),
         modes="jvp vjp",
         title="Gradients of hypot, ldexp and logaddexp",
         reason="The derivative of ldexp is 2**n for all n, that of logaddexp at an infinity is the "
-        "limit, nextafter has none.",
+        "limit.",
         example="numpy.hypot f(a, b) float32",
     ),
     Difference(

@@ -116,6 +116,11 @@ class Case:
         """The operands with respect to which the case is differentiated, if any."""
         if self.dtype not in (GRADIENT_DTYPES if self.row.elementwise else GRADIENT_DTYPES[:1]):
             return ()
+        return self.differentiable
+
+    @property
+    def differentiable(self) -> tuple[str, ...]:
+        """The operands with respect to which the call is differentiated, in some dtype."""
         wanted = self.row.grad.split()
         return tuple(n for n in self.operands if n in wanted and n not in FIXED)
 

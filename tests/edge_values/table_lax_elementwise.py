@@ -93,11 +93,15 @@ ROWS: tuple[Row, ...] = (
     *rows(
         "lax",
         "betainc",
-        ["f(p, r, o)", "f(jnp.abs(v) + 0.5, jnp.abs(x), unit[0])"],
+        [
+            "f(p, r, o)",
+            "f(jnp.abs(v) + 0.5, jnp.abs(x), unit[0])",
+            "f(jnp.full_like(unit, 2.5), jnp.full_like(unit, 1.5), unit)",
+        ],
         F32,
         ulp=1024,
         norm=64,
-        grad="x",
+        grad="unit",
         grad_ulp=4096,
     ),
     *rows(

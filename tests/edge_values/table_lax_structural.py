@@ -161,6 +161,7 @@ CALLS = {
             f"f(w, jnp.array([[1], [4], [4]]), v[:3], {S1})",
             f"f(v, j[:, None], x[:4], {S1})",
             f"f(v, j[:, None] * 0, x[:5], {S1})",
+            f"f(v, jnp.array([[1], [4]]), x[:2], {S1}, unique_indices=True)",
         ]
         for name in (
             "scatter",
@@ -171,7 +172,10 @@ CALLS = {
             "scatter_max",
         )
     },
-    "scatter_apply": [f"f(v, j[:, None], jnp.abs, {S1}, update_shape=(5,))"],
+    "scatter_apply": [
+        f"f(v, j[:, None], jnp.abs, {S1}, update_shape=(5,))",
+        f"f(v, jnp.array([[1], [4]]), jnp.sin, {S1}, update_shape=(2,), unique_indices=True)",
+    ],
     "reduce_sum": [
         "f(m, (0,))",
         "f(n, (0, 1))",
@@ -395,7 +399,7 @@ CALLS = {
         "f(lambda y: q @ y, q[0], lambda mv, b: jnp.linalg.solve(q, b), lambda mv, b: jnp.linalg.solve(q.T, b))"
     ],
     "custom_root": [
-        "f(lambda y: y * y - s, jnp.float32(1.0), lambda g, x0: jnp.sqrt(s), lambda g, y: y / g(jnp.float32(1.0)))",
+        "f(lambda y: y * y - s, jnp.ones((), dtype), lambda g, x0: jnp.sqrt(s), lambda g, y: y / g(jnp.ones((), dtype)))",
         "f(lambda y: y * y - 2.0, jnp.float32(1.0), lambda g, x0: jnp.sqrt(jnp.float32(2)), lambda g, y: y / g(jnp.float32(1.0)))",
     ],
     "reduce_precision": ["f(v, 5, 2)"],

@@ -8,8 +8,10 @@ import pytest
 
 import pyjax
 from pyjax.core.primitive import Primitive
+from tests.edge_values.checks import applies, has_gradient
 from tests.edge_values.execute import resolve
-from tests.edge_values.gradients import ALWAYS_ERRORS, WITHOUT
+from tests.edge_values.gradients import ALWAYS_ERRORS, WITHOUT, WITHOUT_SECOND
+from tests.edge_values.known_differences import known
 from tests.edge_values.recorded import load
 from tests.edge_values.rows import cases
 from tests.edge_values.tables import EXCLUDED, PENDING, TABLES
@@ -70,7 +72,7 @@ def test_every_function_has_a_gradient_or_a_reason() -> None:
         case.row.name
         for table, found in TABLES.items()
         for case in cases(found)
-        if "vjp" in load(table).get(case.key, {})
+        if has_gradient(case, load(table).get(case.key, {}))
     }
     names = {f"{module}.{name}" for module in MODULES for name in public_functions(module)}
     missing = sorted(
@@ -79,6 +81,24 @@ def test_every_function_has_a_gradient_or_a_reason() -> None:
     assert not missing, f"no gradient case and no reason in gradients.py: {', '.join(missing)}"
     needless = sorted(WITHOUT.keys() & differentiated | WITHOUT.keys() - names)
     assert not needless, f"differentiated, or no public function: {', '.join(needless)}"
+
+
+def test_every_gradient_has_a_second_derivative_or_a_reason() -> None:
+    first, second, excused = set(), set(), set()
+    for table, found in TABLES.items():
+        for case in cases(found):
+            record = load(table).get(case.key, {})
+            if not has_gradient(case, record):
+                continue
+            first.add(case.row.name)
+            if known(case.key, "hvp"):
+                excused.add(case.row.name)
+            elif applies("hvp", case, record):
+                second.add(case.row.name)
+    missing = sorted(first - second - excused - WITHOUT_SECOND.keys())
+    assert not missing, f"no case of second.py and no reason: {', '.join(missing)}"
+    needless = sorted(WITHOUT_SECOND.keys() & second | WITHOUT_SECOND.keys() - first)
+    assert not needless, f"has a second derivative, or no first: {', '.join(needless)}"
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -3,14 +3,15 @@
 Every case of tables.py (a call of a public function, on edge values of one dtype) is run eagerly,
 under jit, under vmap, and differentiated forwards and backwards, and compared with what JAX
 gave (compare.py says how): values, signs of zeros, dtype, weak type, shape and classes of
-exceptions. JAX is not needed to run this.
+exceptions. JAX is not needed to run this. Second derivatives and gradients under vmap are compared
+with differences of gradients and with a loop (second.py).
 
 Add a function: a row in the table_*.py where it belongs (rows.py explains the columns, operands.py
 the letters), then `record.py` with a Python that has JAX, then `python -m tests.edge_values
 PATTERN` to see what differs. A difference is a bug here unless known_differences.py says why not.
 
 `make test` runs the values for the commonest dtypes but those of samples, and the gradients of
-elementwise functions for float32; `make test-slow` the rest.
+elementwise functions, first and second, for float32; `make test-slow` the rest.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def test_values(table: str, name: str, group: list[Case]) -> None:
 @pytest.mark.parametrize("table, name, group", GRADIENTS, ids=[name for _, name, _ in GRADIENTS])
 def test_gradients(table: str, name: str, group: list[Case]) -> None:
     found = (case for case in group if case.fast and case.dtype == "float32")
-    lines = failures(table, found, ["vjp"])
+    lines = failures(table, found, ["vjp", "hvp"])
     assert not lines, report(lines)
 
 

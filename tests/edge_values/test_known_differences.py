@@ -9,15 +9,18 @@ import pytest
 from tests.edge_values.checks import check
 from tests.edge_values.document import PAGE, text
 from tests.edge_values.known_differences import KNOWN, Difference
+from tests.edge_values.not_smooth import NOT_SMOOTH
 from tests.edge_values.rows import Case, cases
 from tests.edge_values.tables import TABLES
 
+ENTRIES = (*KNOWN, *NOT_SMOOTH)
+TITLES = [entry.title for entry in ENTRIES]
 CASES: dict[str, tuple[str, Case]] = {
     case.key: (table, case) for table, found in TABLES.items() for case in cases(found)
 }
 
 
-@pytest.mark.parametrize("entry", KNOWN, ids=[d.title for d in KNOWN])
+@pytest.mark.parametrize("entry", ENTRIES, ids=TITLES)
 def test_still_differs(entry: Difference) -> None:
     table, case = CASES[entry.example]
     mode = entry.modes.split()[0]
@@ -25,7 +28,7 @@ def test_still_differs(entry: Difference) -> None:
     assert check(table, case, mode), f"{entry.example} no longer differs: remove the entry"
 
 
-@pytest.mark.parametrize("entry", KNOWN, ids=[d.title for d in KNOWN])
+@pytest.mark.parametrize("entry", ENTRIES, ids=TITLES)
 def test_patterns_name_cases(entry: Difference) -> None:
     for pattern in entry.cases:
         alone = replace(entry, cases=(pattern,))
@@ -34,7 +37,7 @@ def test_patterns_name_cases(entry: Difference) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", KNOWN, ids=[d.title for d in KNOWN])
+@pytest.mark.parametrize("entry", ENTRIES, ids=TITLES)
 def test_covers_only_what_differs(entry: Difference) -> None:
     """Each case differs in one of the modes, and in each of the modes there is one that differs."""
     modes = entry.modes.split()
