@@ -469,6 +469,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
     Raises:
       TypeError: x is not inexact, or y is a floating array of another dtype.
+    Accuracy: complex powers within 32 units in the last place for exponents up to 3.
 
     >>> lax.pow(jnp.array([2.0, 3.0]), 2.0)
     Array([4., 9.], dtype=float32)

@@ -10,12 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pyjax.core.array import Array
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import lowering_rules
-from pyjax.lax.arithmetic import add, complex, conj, div, imag, log, mul, neg, real, square, sub
+from pyjax.lax.arithmetic import (
+    abs,
+    add,
+    complex,
+    conj,
+    div,
+    imag,
+    log,
+    max,
+    mul,
+    neg,
+    real,
+    reciprocal,
+    square,
+    sub,
+)
 from pyjax.lax.common import is_complex, scalar_like
+from pyjax.lax.compare import clamp, eq, full_value, gt, lt, select
 from pyjax.lax.elementwise import (
     acos_p,
     acosh_p,
@@ -76,11 +94,25 @@ def complex_asinh(z: Array) -> Array:
 def complex_atanh(z: Array) -> Array:
     """Inverse hyperbolic tangent; cuts on the real axis outside [-1, 1]."""
     x, y = real(z), imag(z)
-    one = scalar_like(1, x)
+    one, size = scalar_like(1, x), abs(x)
+    # log |(1 + z) / (1 - z)| / 2 of the half plane right of 0, where the ratio is above 1.
+    below = sub(one, size)
+    modulus = log1p(div(mul(scalar_like(4, x), size), add(square(below), square(y))))
+    modulus = mul(modulus, scalar_like(0.25, x))
+    # Next to 1 the squares may vanish.
+    distance = abs(complex(below, y))
+    ratio = sub(log(abs(complex(add(one, size), y))), log(distance))
+    modulus = select(lt(distance, scalar_like(0.1, x)), mul(ratio, scalar_like(0.5, x)), modulus)
+    modulus = select(lt(x, scalar_like(0, x)), neg(modulus), modulus)
+    modulus = select(eq(x, scalar_like(0, x)), x, modulus)
     below = sub(one, x)
-    modulus = log1p(div(mul(scalar_like(4, x), x), add(square(below), square(y))))
-    angle = atan2(add(y, y), sub(mul(below, add(one, x)), square(y)))
-    return complex(mul(modulus, scalar_like(0.25, x)), mul(angle, scalar_like(0.5, x)))
+    opposite, adjacent = add(y, y), sub(mul(below, add(one, x)), square(y))
+    # Where the squares may overflow it is 1 / z, and a quarter turn to the side of y.
+    far = gt(max(size, abs(y)), scalar_like(1e15, x))
+    modulus = select(far, real(reciprocal(z)), modulus)
+    opposite = select(far, clamp(scalar_like(-1, x), y, one), opposite)
+    adjacent = select(far, full_value(x, -np.inf), adjacent)
+    return complex(modulus, mul(atan2(opposite, adjacent), scalar_like(0.5, x)))
 
 
 def complex_atan(z: Array) -> Array:

@@ -106,7 +106,11 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     Array(1., dtype=float32, weak_type=True)
     """
     x, b = promote_args_inexact("squareplus", x, b)
-    return (x + jnp.sqrt(jnp.square(x) + b)) / 2
+    root = jnp.sqrt(jnp.square(x) + b)
+    # Below zero the sum cancels: it is b / (root - x).
+    below = (x < 0) & (b < np.inf)
+    lower = jnp.where(below, b, 0) / jnp.where(below, root - x, 1)
+    return jnp.where(below, lower, x + root) / 2
 
 
 @jit
@@ -265,6 +269,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     Args:
       x: real, any shape.
       approximate: use tanh(√(2/π)(x + 0.044715 x³)) instead of the error function.
+    Accuracy: within 4 units in the last place of x, which is more than the result far below zero.
 
     >>> gelu(jnp.array([-10.0, 0.0, 10.0])).round(4)
     Array([-0.,  0., 10.], dtype=float32)

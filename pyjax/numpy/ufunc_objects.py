@@ -437,26 +437,37 @@ def _prod_reduce(
     return reductions.prod(a, axis, dtype, None, keepdims, initial, where)
 
 
-@custom_jvp
-def _logaddexp(x: Any, y: Any) -> Any:
-    largest = lax.max(x, y)
-    distance = lax.sub(x, y)
-    # Equal infinities (and nans) have a nan distance: their sum is right for them.
-    finite = largest + lax.log1p(lax.exp(-lax.abs(distance)))
-    return lax.select(lax.ne(distance, distance), x + y, finite)
+def _log_of_sum(power: Callable[[Any], Any], log1p: Callable[[Any], Any]) -> Any:
+    """The logarithm of the sum of two powers: `power` and `log1p` are of the same base."""
+
+    @custom_jvp
+    def combine(x: Any, y: Any) -> Any:
+        largest = lax.max(x, y)
+        distance = lax.sub(x, y)
+        # Equal infinities (and nans) have a nan distance: their sum is right for them.
+        finite = largest + log1p(power(-lax.abs(distance)))
+        return lax.select(lax.ne(distance, distance), x + y, finite)
+
+    def share(x: Any, total: Any) -> Any:
+        """The power of x - total, with equal infinities counted as distance zero."""
+        both = lax.eq(x, total)
+        return select_where(both, _equal_share(x), power(select_where(both, x * 0, x - total)))
+
+    @combine.defjvp
+    def slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
+        x, y = primals
+        out = combine(x, y)
+        return out, tangents[0] * share(x, out) + tangents[1] * share(y, out)
+
+    return combine
 
 
-@_logaddexp.defjvp
-def _logaddexp_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    x, y = primals
-    out = _logaddexp(x, y)
-    return out, tangents[0] * _share(x, out) + tangents[1] * _share(y, out)
+def _log2_of_1p(x: Any) -> Any:
+    return lax.mul(lax.log1p(x), lax.full_like(x, 1 / np.log(2)))
 
 
-def _share(x: Any, total: Any) -> Any:
-    """exp(x - total), with equal infinities counted as distance zero."""
-    both = lax.eq(x, total)
-    return select_where(both, _equal_share(x), lax.exp(select_where(both, x * 0, x - total)))
+_logaddexp = _log_of_sum(lax.exp, lax.log1p)
+_logaddexp2 = _log_of_sum(lax.exp2, _log2_of_1p)
 
 
 def _equal_share(x: Any) -> Any:
@@ -479,6 +490,8 @@ def _principal(angle: Any) -> Any:
 def logaddexp_arrays(x1: Any, x2: Any, /) -> Any:
     """log(exp(x1) + exp(x2)) without overflow.
 
+    Accuracy: within 4 units in the last place, of 1 where the result is smaller.
+
     >>> round(logaddexp(0.0, 0.0).item(), 4)
     0.6931
     """
@@ -499,13 +512,16 @@ def _pair(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
 def logaddexp2_arrays(x1: Any, x2: Any, /) -> Any:
     """log2(2**x1 + 2**x2) without overflow.
 
+    Accuracy: within 4 units in the last place, of 1 where the result is smaller.
+
     >>> jnp.logaddexp2(jnp.array([1.0, 2.0]), jnp.array([1.0, 2.0]))
     Array([2., 3.], dtype=float32)
     """
     x1, x2 = _pair("logaddexp2", x1, x2)
+    if not ufuncs.is_complex(x1):
+        return util.as_weak_as(_logaddexp2(x1, x2), x1, x2)
     scale = np.asarray(np.log(2)).astype(x1.dtype)
-    combine = _complex_logaddexp if ufuncs.is_complex(x1) else _logaddexp
-    return util.as_weak_as(combine(x1 * scale, x2 * scale) / scale, x1, x2)
+    return util.as_weak_as(_complex_logaddexp(x1 * scale, x2 * scale) / scale, x1, x2)
 
 
 add = ufunc(

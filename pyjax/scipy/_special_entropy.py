@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
+from pyjax.lax.special.common import horner, in_float64
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -74,12 +76,21 @@ def entr(x: ArrayLike) -> Array:
     return _entr(*promote_args_inexact("entr", x))
 
 
+def _log_ratio(p: Array, q: Array) -> Array:
+    """log(p / q) of positive numbers: no cancellation for p near q, no overflow of the ratio."""
+    ratio, info = p / q, jnp.finfo(p.dtype)
+    difference = p - q  # exact where the numbers are near one another
+    near = lax.abs(difference) < 0.5 * q
+    inside = (ratio > float(info.tiny)) & (ratio < float(info.max))
+    plain = jnp.where(inside, lax.log(ratio), lax.log(p) - lax.log(q))
+    return jnp.where(near, lax.log1p(jnp.where(near, difference, 0) / q), plain)
+
+
 @custom_jvp
 def _rel_entr(p: Array, q: Array) -> Array:
     both = (p > 0) & (q > 0)
     safe_p, safe_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
-    # One logarithm of the ratio: a difference of two would cancel for p near q.
-    value = jnp.where(both, safe_p * lax.log(safe_p / safe_q), np.inf)
+    value = jnp.where(both, safe_p * _log_ratio(safe_p, safe_q), np.inf)
     value = jnp.where((p == 0) & (q >= 0), 0, value)
     return jnp.where(jnp.isnan(p) | jnp.isnan(q), np.nan, value)
 
@@ -92,7 +103,7 @@ def _where_positive(g: Array, p: Array, q: Array, slope: Array) -> Array:
 
 
 _rel_entr.defjvps(
-    lambda g, ans, p, q: _where_positive(g, p, q, lax.log(p / q) + 1),
+    lambda g, ans, p, q: _where_positive(g, p, q, _log_ratio(p, q) + 1),
     lambda g, ans, p, q: _where_positive(g, p, q, -p / q),
 )
 
@@ -106,11 +117,35 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     return _rel_entr(*jnp.broadcast_arrays(*promote_args_inexact("rel_entr", p, q)))
 
 
+# Σ r^(2k) / (2k + 3): what follows r in the series of artanh(r), divided by r³.
+_ARTANH_REST = tuple(1 / (2 * k + 3) for k in range(16, -1, -1))
+
+
+def _less_log1p(t: Array) -> Array:
+    """t - log1p(t) for |t| <= 1/2, where the difference would cancel."""
+    r = t / (2 + t)  # log1p(t) = 2 artanh(r), and t - 2 r = t r
+    return t * r - 2 * r * r * r * horner(r * r, _ARTANH_REST)
+
+
+@custom_jvp
+@partial(in_float64, keeps_weak_types=True)
+def _kl_div(p: Array, q: Array) -> Array:
+    near = (p > 0) & (q > 0) & (lax.abs(q - p) <= 0.5 * p)
+    safe = jnp.where(near, p, 1)
+    close = safe * _less_log1p(jnp.where(near, q - p, 0) / safe)
+    return jnp.where(near, close, _rel_entr(p, q) - p + q)
+
+
+_kl_div.defjvps(
+    lambda g, ans, p, q: _where_positive(g, p, q, _log_ratio(p, q) + 1) - g,
+    lambda g, ans, p, q: _where_positive(g, p, q, -p / q) + g,
+)
+
+
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """p · log(p/q) - p + q; inf outside the domain.
 
     >>> kl_div(2.0, 2.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    p, q = promote_args_inexact("kl_div", p, q)
-    return rel_entr(p, q) - p + q
+    return _kl_div(*jnp.broadcast_arrays(*promote_args_inexact("kl_div", p, q)))

@@ -55,6 +55,7 @@ def gammasgn(x: ArrayLike) -> Array:
 
 
 @custom_jvp
+@in_float64
 def _complex_gamma(z: Array) -> Array:
     """Γ(z) by Lanczos' approximation, 15 digits for re z >= 1/2, and reflection."""
     reflected = z.real < 0.5
@@ -64,7 +65,14 @@ def _complex_gamma(z: Array) -> Array:
         total = total + coefficient / (w + k)
     t = w + (LANCZOS_G + 0.5)
     value = float(np.sqrt(2 * np.pi)) * lax.exp((w + 0.5) * lax.log(t) - t) * total
-    return jnp.where(reflected, np.pi / (lax.sin(np.pi * z) * value), value)
+    return jnp.where(reflected, np.pi / (_sine_of_half_turns(z) * value), value)
+
+
+def _sine_of_half_turns(z: Array) -> Array:
+    """sin(πz), with the whole part of re z taken out, which π z would round."""
+    whole = jnp.round(z.real)
+    sine = lax.sin(np.pi * lax.complex(z.real - whole, z.imag))
+    return jnp.where(whole % 2 == 0, sine, -sine)
 
 
 def _complex_digamma(z: Array) -> Array:
@@ -204,13 +212,17 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     >>> betaln(jnp.array([1.0]), 1.0).round(3)
     Array([0.], dtype=float32)
     """
-    a, b = jnp.broadcast_arrays(*promote_args_inexact("betaln", a, b))
+    return _betaln(*jnp.broadcast_arrays(*promote_args_inexact("betaln", a, b)))
+
+
+@partial(in_float64, keeps_weak_types=True)
+def _betaln(a: Array, b: Array) -> Array:
     a, b = jnp.minimum(a, b), jnp.maximum(a, b)
     plain = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(a + b))
     # Stirling's formula for the large arguments, with what is common to them taken out by hand.
     # (Not maximum, which gives its operands half of the gradient each at 8.)
     large_b, large_a = jnp.where(b >= 8, b, 8.0), jnp.where(a >= 8, a, 8.0)
-    small_a = jnp.clip(a, 1e-30, 8.0)
+    small_a = jnp.clip(a, float(np.finfo(np.float64).smallest_subnormal), 8.0)
     total = small_a + large_b
     mixed = (
         lax.lgamma(small_a)
@@ -239,8 +251,12 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
     >>> beta(jnp.array([1.0, 2.0]), 1.0).round(3)
     Array([1. , 0.5], dtype=float32)
     """
-    a, b = promote_args_inexact("beta", a, b)
-    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(betaln(a, b))
+    return _beta(*jnp.broadcast_arrays(*promote_args_inexact("beta", a, b)))
+
+
+@in_float64
+def _beta(a: Array, b: Array) -> Array:
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(_betaln(a, b))
 
 
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
@@ -268,6 +284,7 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 
 @custom_jvp
+@in_float64
 def _poch(z: Array, m: Array) -> Array:
     end = z + m
     low = jnp.minimum(z, end)
@@ -298,15 +315,17 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     Array([10.], dtype=float32)
     """
     N, k = jnp.broadcast_arrays(*promote_args_inexact("comb", N, k))
-    if N.dtype.itemsize == 2:  # too few digits for the logarithms
-        wide = comb(N.astype(np.float32), k.astype(np.float32), repetition=repetition)
-        return wide.astype(N.dtype)
+    return _comb(N, k, repetition=repetition)
+
+
+@partial(in_float64, keeps_weak_types=True)
+def _comb(N: Array, k: Array, repetition: bool) -> Array:
     nothing = (N == 0) & (k == 0)  # one way to choose none of nothing
     if repetition:
         N = jnp.where(nothing, N, N + k - 1)
     valid = (k >= 0) & (k <= N) & (N >= 0)
     n, r = jnp.where(valid, N, 1), jnp.where(valid, k, 1)
-    value = lax.exp(-betaln(1 + n - r, 1 + r) - lax.log1p(n))
+    value = lax.exp(-_betaln(1 + n - r, 1 + r) - lax.log1p(n))
     whole = (n == lax.floor(n)) & (r == lax.floor(r)) & lax.is_finite(value)
     # The correction is no function of n and r: the gradient is that of the smooth value.
     value = value + lax.stop_gradient(jnp.where(whole, jnp.round(value) - value, 0))

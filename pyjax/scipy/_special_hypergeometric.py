@@ -11,8 +11,8 @@ from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.api.jvp import jvp
+from pyjax.lax.special.common import in_float64
 from pyjax.numpy.util import promote_args_inexact
-from pyjax.scipy._special_faddeeva import in_single
 from pyjax.scipy._special_gamma import gammasgn
 
 Array = Any
@@ -85,7 +85,7 @@ def _hyp1f1_value(a: Array, b: Array, x: Array) -> Array:
     first = jnp.where(kummer, b - a, a)
     size = jnp.abs(x)
     # Far out the asymptotic series is short (DLMF 13.7.1, 13.7.2).
-    edge = 110.0 if x.dtype == np.float32 else 1200.0
+    edge = 1200.0
     spread = lax.stop_gradient((jnp.abs(a) + 1) * (jnp.abs(a - b) + 2))
     bound = jnp.clip(4 * spread, 60, edge)
     far = kummer & (size > bound)
@@ -150,7 +150,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     a, b, x = promote_args_inexact("hyp1f1", a, b, x)
     if jnp.iscomplexobj(x):
         raise ValueError("hyp1f1 does not support complex-valued inputs.")
-    return in_single(_hyp1f1)(*jnp.broadcast_arrays(a, b, x))
+    return in_float64(_hyp1f1)(*jnp.broadcast_arrays(a, b, x))
 
 
 _START = 0.6  # Where the series by powers of x ends and steps towards 1 begin.
@@ -277,4 +277,4 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     a, b, c, x = promote_args_inexact("hyp2f1", a, b, c, x)
     if jnp.iscomplexobj(x):
         raise ValueError("hyp2f1 does not support complex-valued inputs.")
-    return in_single(_hyp2f1)(*jnp.broadcast_arrays(a, b, c, x))
+    return in_float64(_hyp2f1)(*jnp.broadcast_arrays(a, b, c, x))

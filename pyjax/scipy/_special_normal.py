@@ -10,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax, nn
 from pyjax.api.custom_jvp import custom_jvp
+from pyjax.lax.special.bessel import unscaled_i0, unscaled_i1
 from pyjax.lax.special.common import in_float64
 from pyjax.numpy.util import promote_args_inexact
 
@@ -57,7 +58,10 @@ def expit(x: ArrayLike) -> Array:
 @custom_jvp
 @partial(in_float64, keeps_weak_types=True)
 def _logit(x: Array) -> Array:
-    return lax.log(lax.div(x, 1 - x))
+    # x / (1 - x) rounds what the logarithm leaves of it near 1; 2 x - 1 is exact there.
+    middle = (x > 0.25) & (x < 0.75)
+    odds = jnp.where(middle, 2 * x - 1, x) / (1 - x)
+    return jnp.where(middle, lax.log1p(odds), lax.log(odds))
 
 
 _logit.defjvps(lambda g, ans, x: g / (x * (1 - x)))
@@ -243,11 +247,7 @@ def i0e(x: ArrayLike) -> Array:
     return lax.bessel_i0e(*promote_args_inexact("i0e", x))
 
 
-@custom_jvp
-def _i0(x: Array) -> Array:
-    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i0e(x))
-
-
+_i0 = custom_jvp(unscaled_i0)
 # Of the product, the derivative would be the difference of two infinities for large x.
 _i0.defjvps(lambda g, ans, x: g * i1(x))
 
@@ -277,16 +277,28 @@ def i1(x: ArrayLike) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     (x,) = promote_args_inexact("i1", x)
-    return lax.mul(lax.exp(lax.abs(x)), lax.bessel_i1e(x))
+    return unscaled_i1(jnp.asarray(x))
 
 
 # -- Box-Cox ---------------------------------------------------------------------------------------
 
 
 def _power_transform(log_x: Array, exponent: Array) -> Array:
-    """(exp(exponent · log_x) - 1) / exponent, and its limit log_x at exponent 0."""
-    safe = jnp.where(exponent == 0, 1, exponent)
-    return jnp.where(exponent == 0, log_x, jnp.expm1(safe * log_x) / safe)
+    """(exp(exponent · log_x) - 1) / exponent, and its limit log_x for small products."""
+    # Below that, expm1 is the product to all digits; subnormal ones would lose theirs.
+    flat = (exponent == 0) | (lax.abs(exponent * log_x) < 1e-20)
+    safe = jnp.where(flat, 1, exponent)
+    return jnp.where(flat, log_x, jnp.expm1(safe * log_x) / safe)
+
+
+@partial(in_float64, keeps_weak_types=True)
+def _boxcox(x: Array, exponent: Array) -> Array:
+    return _power_transform(jnp.log(x), exponent)
+
+
+@partial(in_float64, keeps_weak_types=True)
+def _boxcox1p(x: Array, exponent: Array) -> Array:
+    return _power_transform(jnp.log1p(x), exponent)
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
@@ -296,7 +308,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     Array([2.], dtype=float32)
     """
     x, lmbda = promote_args_inexact("boxcox", x, lmbda)
-    return _power_transform(jnp.log(x), jnp.asarray(lmbda))
+    return _boxcox(*jnp.broadcast_arrays(x, lmbda))
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
@@ -306,4 +318,4 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     Array([3.], dtype=float32)
     """
     x, lmbda = promote_args_inexact("boxcox1p", x, lmbda)
-    return _power_transform(jnp.log1p(x), jnp.asarray(lmbda))
+    return _boxcox1p(*jnp.broadcast_arrays(x, lmbda))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from pyjax.core.array import Array, ArrayLike
@@ -12,7 +14,7 @@ from pyjax.lax.common import FLOATING, dtype_of
 from pyjax.lax.compare import full_value, gt, le, lt, select
 from pyjax.lax.elementwise import exp, rsqrt
 from pyjax.lax.nary import define_unary
-from pyjax.lax.special.common import const, horner, lower_in_float64
+from pyjax.lax.special.common import const, horner, in_float64, lower_in_float64
 from xla_backend.hlo.special_function_tables import (
     BESSEL_I0_SERIES,
     BESSEL_I0E_LARGE,
@@ -67,6 +69,24 @@ bessel_i0e_p: Primitive = define_unary(
 bessel_i1e_p: Primitive = define_unary(
     "bessel_i1e", None, FLOATING, _i1e_jvp, lowering=lower_in_float64(_i1e)
 )
+
+
+def _unscaled(scaled: Array, x: Array) -> Array:
+    """exp(|x|) times `scaled`, in two halves: the exponential overflows before the product."""
+    half = exp(mul(abs_(x), const(x, 0.5)))
+    return mul(mul(half, scaled), half)
+
+
+@partial(in_float64, keeps_weak_types=True)
+def unscaled_i0(x: Array) -> Array:
+    """I0(x)."""
+    return _unscaled(bessel_i0e(x), x)
+
+
+@partial(in_float64, keeps_weak_types=True)
+def unscaled_i1(x: Array) -> Array:
+    """I1(x)."""
+    return _unscaled(bessel_i1e(x), x)
 
 
 def bessel_i0e(x: ArrayLike) -> Array:

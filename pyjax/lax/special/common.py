@@ -20,6 +20,7 @@ from pyjax.lax.nary import stretch
 from pyjax.runtime.dispatch import as_array
 
 FLOAT64 = np.dtype(np.float64)
+COMPLEX128 = np.dtype(np.complex128)
 
 
 def const(x: Array, value: float) -> Any:
@@ -36,9 +37,11 @@ def horner(u: Array, coefficients: Sequence[float]) -> Array:
 
 
 def in_float64(
-    function: Callable[..., Array], *, keeps_weak_types: bool = False
-) -> Callable[..., Array]:
+    function: Callable[..., Any], *, keeps_weak_types: bool = False
+) -> Callable[..., Any]:
     """Run a function of floats in float64 and round its result once to the operands' dtype.
+
+    Complex numbers are computed in complex128. The result may be a tuple.
 
     Series and continued fractions lose several digits; this way float32 results are correct to
     about half an ulp, with one set of coefficients, and cost no more than compensated float32
@@ -48,16 +51,19 @@ def in_float64(
       keeps_weak_types: results are weakly typed where all operands are.
     """
 
-    def wrapped(*args: Array, **params: Any) -> Array:
+    def wrapped(*args: Array, **params: Any) -> Any:
         dtype = dtype_of(args[0])
         shape = np.broadcast_shapes(*[x.aval.shape for x in args])
         args = tuple(stretch(x, shape) for x in args)
-        if dtype == FLOAT64:
+        wide = COMPLEX128 if dtype.kind == "c" else FLOAT64
+        if dtype == wide:
             return function(*args, **params)
         weak_type = keeps_weak_types and all(x.aval.weak_type for x in args)
         with options.enable_x64(True):
-            result = function(*[convert_element_type(x, FLOAT64) for x in args], **params)
-            return structural.convert_element_type(result, dtype, weak_type)
+            found = function(*[convert_element_type(x, wide) for x in args], **params)
+            if isinstance(found, tuple):
+                return tuple(structural.convert_element_type(x, dtype, weak_type) for x in found)
+            return structural.convert_element_type(found, dtype, weak_type)
 
     return wrapped
 

@@ -90,8 +90,11 @@ def lgamma_float64(x: Array) -> Array:
     log_t = log(t)
     main = mul(sub(half, div(t, log_t)), log_t)
     value = add(add(main, const(x, 0.5 * math.log(2 * math.pi))), log(total))
-    sine = abs_(sin(mul(const(x, math.pi), _past_integer(x))))
-    reflected = sub(sub(const(x, math.log(math.pi)), log(sine)), value)
+    distance = abs_(_past_integer(x))
+    sine = mul(sin(mul(const(x, math.pi), distance)), const(x, 1 / math.pi))
+    # Next to integers it is the distance, whose digits the product would lose if it is subnormal.
+    sine = select(lt(distance, const(x, 1e-9)), distance, sine)
+    reflected = neg(add(log(sine), value))
     result = select(reflects, reflected, value)
     # Beside the zeros at 1 and 2 the terms above cancel.
     at_two = lt(const(x, 1.5), x)
