@@ -19,6 +19,8 @@ from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, 
 class ShapeDtypeStruct:
     """Shape and dtype of an array, to stand for one in eval_shape, lowering and tracing.
 
+    A 64-bit dtype is kept; the array that it stands for is narrower where 64-bit types are off.
+
     >>> ShapeDtypeStruct((2, 3), "float32")
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
@@ -39,7 +41,7 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise new_error(ValueError, "ShapeDtypeStruct: dtype must be specified")
         self.shape = checked_shape(shape)
-        self.dtype = dtype if dtypes.issubdtype(dtype, dtypes.extended) else dtypes.dtype(dtype)
+        self.dtype = dtypes.dtype(dtype, canonicalize=False)
         self.sharding = self._checked(sharding)
         self.weak_type = bool(weak_type)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.hashable_array import HashableArray
 from xla_backend.stablehlo.attribute_text import dictionary_text
 from xla_backend.stablehlo.attributes import (
     ArrayAttribute,
@@ -20,24 +21,6 @@ from xla_backend.stablehlo.from_hlo_context import read_dictionary
 from xla_backend.stablehlo.types import ScalarType, TensorType
 
 Attributes = tuple[tuple[str, Any], ...]
-
-
-class HashableArray:
-    """A NumPy array as a parameter of a primitive: equal by dtype, shape and bytes."""
-
-    def __init__(self, value: np.ndarray) -> None:
-        self.value = np.array(value)
-        # The dtype itself: `dtype.str` is "<V2" for every extended type of two bytes.
-        self._key = (self.value.dtype, self.value.shape, self.value.tobytes())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HashableArray) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
 
 
 def hashable(values: Mapping[str, Any]) -> Attributes:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.effects import Effects
 from pyjax.core.errors import UnexpectedTracerError, fail
+from pyjax.core.hashable_array import HashableArray
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import Tracer
@@ -30,7 +32,12 @@ from pyjax.interpreters.traced_function import trace_function
 from pyjax.interpreters.varying import as_program_says, varying_rules
 from xla_backend.hlo.attributes import CallAttributes
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.text_cursor import quote
+from xla_backend.hlo.types import from_numpy_dtype
+from xla_backend.stablehlo.dense_text import dense_body
+from xla_backend.stablehlo.from_hlo_context import tensor_type
+from xla_backend.stablehlo.types import NAME_OF_ELEMENT
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
@@ -42,11 +49,12 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
       version: counts changes of its meaning.
     Returns:
       A function: positional arguments are operands, keyword arguments become attributes in the
-      program: bools, ints, floats, strings, NumPy numbers, sequences and dictionaries of them. None
-      leaves an attribute out.
+      program: bools, ints, floats, strings, dtypes, NumPy numbers, arrays that are not traced,
+      sequences and dictionaries of them. None leaves an attribute out.
     Raises:
       TypeError: an attribute is something else.   UnexpectedTracerError: the decomposition closes
-      over a traced value.   ValueError: it is differentiated; wrap it in custom_jvp or custom_vjp.
+      over a traced value, or an attribute is one.   ValueError: it is differentiated; wrap it in
+      custom_jvp or custom_vjp.
     This compiler runs the decomposition. Under vmap that is what is mapped.
 
     >>> import pyjax.numpy as jnp
@@ -58,7 +66,8 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     @wraps(decomposition)
     def call(*args: Any, **attributes: Any) -> Any:
         leaves, in_tree = tree_flatten((args, {}))
-        for key, value in attributes.items():
+        frozen = {k: _frozen(v, f"{name}.{k}") for k, v in attributes.items() if v is not None}
+        for key, value in frozen.items():
             _attribute(value, f"{name}.{key}")
 
         @wraps(decomposition)
@@ -73,20 +82,31 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
                 f"'{name}'. The decomposition closes over a value that is being traced, and a "
                 "composite is a function of its operands only: pass that value as an argument."
             )
-        given = tuple((k, _frozen(v)) for k, v in attributes.items() if v is not None)
         outs = composite_p.bind(
-            *leaves, name=name, attributes=given, version=version, jaxpr=traced.with_constants
+            *leaves,
+            name=name,
+            attributes=tuple(frozen.items()),
+            version=version,
+            jaxpr=traced.with_constants,
         )
         return tree_unflatten(traced.out_tree, outs)
 
     return call
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: Any, where: str) -> Any:
+    """A value that has a hash; dictionaries as (items, dict)."""
+    if isinstance(value, Tracer):
+        raise UnexpectedTracerError(
+            f"Found a JAX Tracer as an attribute of a composite, {where}. Attributes are part of "
+            "the text of programs: pass the value as an argument."
+        )
     if isinstance(value, (list, tuple)):
-        return tuple(map(_frozen, value))
+        return tuple(_frozen(v, where) for v in value)
     if isinstance(value, Mapping):
-        return tuple(sorted((k, _frozen(v)) for k, v in value.items())), dict
+        return tuple(sorted((k, _frozen(v, f"{where}.{k}")) for k, v in value.items())), dict
+    if isinstance(value, (np.ndarray, Array)):
+        return HashableArray(np.asarray(value))
     return value
 
 
@@ -103,23 +123,26 @@ def _attribute(value: Any, where: str) -> str:
             kind = {"f": "f", "i": "i", "u": "ui"}[value.dtype.kind]
             number = f"{float(value):.17e}" if kind == "f" else str(int(value))
             return f"{number} : {kind}{8 * value.dtype.itemsize}"
+        case HashableArray(value=array):
+            kind = Shape(from_numpy_dtype(array.dtype), array.shape)
+            return f"dense<{dense_body(array)}> : {tensor_type(kind)}"
+        case np.dtype():
+            return NAME_OF_ELEMENT[from_numpy_dtype(value)]
         case int():
             return f"{value} : i64"
         case float():
             return f"{value:.17e} : f64"
         case (tuple(items), kind) if kind is dict:
             return _attributes(items, where)
-        case dict():
-            return _attributes(list(value.items()), where)
-        case list() | tuple():
+        case tuple():
             return f"[{', '.join(_attribute(v, where) for v in value)}]"
         case _:
             return fail(
                 TypeError,
                 f"No attribute of a composite can be made of {where}: {type(value).__name__}.",
                 "Attributes are part of the text of programs.",
-                "Pass bools, numbers, strings, or sequences and dictionaries of them as keyword "
-                "arguments, and arrays as positional ones.",
+                "Pass bools, numbers, strings, arrays, or sequences and dictionaries of them as "
+                "keyword arguments.",
             )
 
 

@@ -197,3 +197,13 @@ def test_gradients_of_convolutions_over_nothing_are_zero(empty) -> None:
 
     for found, operand in zip(pyjax.grad(f, (0, 1))(lhs, rhs), (lhs, rhs)):
         np.testing.assert_array_equal(found, np.zeros(operand.shape))
+
+
+def test_descriptions_keep_wide_dtypes_and_arrays_do_not() -> None:
+    wide = pyjax.ShapeDtypeStruct((2,), "int64")
+    assert wide.dtype == np.int64 and wide != pyjax.ShapeDtypeStruct((2,), "int32")
+    assert pyjax.ShapeDtypeStruct((2,), float).dtype == np.float64
+    assert pyjax.eval_shape(lambda x: x, wide).dtype == np.int32
+    assert jnp.zeros_like(wide).dtype == np.int32
+    with pyjax.enable_x64(True):
+        assert pyjax.eval_shape(lambda x: x, wide) == wide

@@ -63,6 +63,31 @@ def test_text_of_programs(value: Any, text: str) -> None:
     assert "is_composite=true" in lowered.as_text("hlo")
 
 
+ARRAYS = [
+    (np.array([0.5, 2, 2], np.float32), "dense<[5.000000e-01, 2.000000e+00, 2.000000e+00]>"),
+    (np.ones(3, np.int64), "dense<1> : tensor<3xi64>"),
+    (jnp.array([True, False, True]), "dense<[true, false, true]> : tensor<3xi1>"),
+    (np.full((1, 1), 1j, np.complex64), "dense<(0.000000e+00,1.000000e+00)> : tensor<1x1xcomplex"),
+]
+
+
+@pytest.mark.parametrize("value, text", ARRAYS)
+def test_arrays_as_attributes(value: Any, text: str) -> None:
+    f = lax.composite(lambda x, *, k: x * k, name="a")
+    lowered = pyjax.jit(lambda x: f(x, k=value)).lower(X)
+    assert f"{{k = {text}" in lowered.as_text()
+    np.testing.assert_allclose(lowered.compile()(X), X * value, rtol=1e-6)
+    np.testing.assert_allclose(f(X, k=value), X * value, rtol=1e-6)
+
+
+def test_arrays_and_dtypes_inside_of_attributes() -> None:
+    f = lax.composite(lambda x, **_: x, name="a")
+    attributes = {"k": [np.array([1, 2], np.int8), {"b": np.zeros(0)}], "t": np.dtype("bfloat16")}
+    text = pyjax.jit(lambda x: f(x, **attributes)).lower(X).as_text()
+    assert "k = [dense<[1, 2]> : tensor<2xi8>, {b = dense<> : tensor<0xf64>}]" in text
+    assert "t = bf16" in text
+
+
 def test_the_jaxpr_names_it() -> None:
     (eqn,) = pyjax.make_jaxpr(tangent)(1.0).eqns
     assert eqn.primitive.name == "composite"
@@ -77,6 +102,11 @@ ERRORS = [
         lambda: pyjax.jit(lambda y: lax.composite(lambda x: x + y, name="a")(X))(X),
         pyjax.errors.UnexpectedTracerError,
         "composite op 'a'",
+    ),
+    (
+        lambda: pyjax.jit(lambda y: lax.composite(lambda x, k: x, name="a")(X, k=[y]))(X),
+        pyjax.errors.UnexpectedTracerError,
+        r"a\.k",
     ),
 ]
 
