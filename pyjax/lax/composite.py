@@ -124,8 +124,8 @@ def _attribute(value: Any, where: str) -> str:
             number = f"{float(value):.17e}" if kind == "f" else str(int(value))
             return f"{number} : {kind}{8 * value.dtype.itemsize}"
         case HashableArray(value=array):
-            kind = Shape(from_numpy_dtype(array.dtype), array.shape)
-            return f"dense<{dense_body(array)}> : {tensor_type(kind)}"
+            shape = Shape(from_numpy_dtype(array.dtype), array.shape)
+            return f"dense<{dense_body(array)}> : {tensor_type(shape)}"
         case np.dtype():
             return NAME_OF_ELEMENT[from_numpy_dtype(value)]
         case int():
