@@ -6,7 +6,7 @@ Layer: api.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pyjax._config import options
@@ -22,7 +22,7 @@ from pyjax.core.source_info import summarize
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule
-from pyjax.interpreters.discharge import are_cells, discharged, store, values_of
+from pyjax.interpreters.discharge import discharge_call
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
 from pyjax.interpreters.partial_eval import (
@@ -275,12 +275,8 @@ def _lowering(
     return ctx.inline_jaxpr(jaxpr, *inputs)
 
 
-def _discharge(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    new, written = discharged(params["jaxpr"], are_cells(args))
-    outs = bind_lifted(remat_p, *values_of(args), **{**params, "jaxpr": new})
-    n = len(params["jaxpr"].out_avals)
-    store(args, written, outs[n:])
-    return outs[:n]
+def _with_jaxpr(jaxpr: ClosedJaxpr, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {**params, "jaxpr": jaxpr}
 
 
 remat_p = define_primitive(
@@ -292,7 +288,7 @@ remat_p = define_primitive(
     lowering=_lowering,
     partial_eval=_partial_eval,
     linearize=_linearize,
-    dce=dce_call_rule(lambda jaxpr, params: {**params, "jaxpr": jaxpr}),
+    dce=dce_call_rule(_with_jaxpr),
     effects=_effects,
     impl=_impl,
     multiple_results=True,
@@ -300,4 +296,4 @@ remat_p = define_primitive(
 called_programs[remat_p] = "jaxpr"
 varying_rules[remat_p] = as_program_says("jaxpr")
 lift_rules[remat_p] = lift_leading("jaxpr")
-call_discharge_rules[remat_p] = _discharge
+call_discharge_rules[remat_p] = discharge_call(remat_p, _with_jaxpr)

@@ -16,7 +16,7 @@ from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var, bind_eqn, eval
 from pyjax.core.trace import state
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_call_rule
-from pyjax.interpreters.discharge import are_cells, discharged, store, values_of
+from pyjax.interpreters.discharge import discharge_call
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.lift_constants import bind_lifted, lift_leading, lift_rules
 from pyjax.interpreters.linearize import linearize_jaxpr
@@ -219,14 +219,6 @@ def _lowering(
         ctx.names = names
 
 
-def _discharge(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    new, written = discharged(params["jaxpr"], are_cells(args))
-    outs = bind_lifted(jit_p, *values_of(args), **_with_jaxpr(new, params))
-    n = len(params["jaxpr"].out_avals)
-    store(args, written, outs[n:])
-    return outs[:n]
-
-
 jit_p = define_primitive(
     "jit",
     abstract_eval=_abstract_eval,
@@ -243,7 +235,7 @@ jit_p = define_primitive(
 called_programs[jit_p] = "jaxpr"
 varying_rules[jit_p] = as_program_says("jaxpr")
 lift_rules[jit_p] = lift_leading("jaxpr")
-call_discharge_rules[jit_p] = _discharge
+call_discharge_rules[jit_p] = discharge_call(jit_p, _with_jaxpr)
 
 
 def _stage_inline(trace: Any, args: Any, params: dict[str, Any]) -> list[Any] | None:

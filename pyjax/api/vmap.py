@@ -66,23 +66,15 @@ def vmap(
         raise new_error(
             TypeError,
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
-            "positional "
-            f"arguments passed to the function, but got {in_axes}.",
+            f"positional arguments passed to the function, but got {in_axes}.",
         )
-    if not all(type(a) is int for a in tree_flatten(in_axes)[0]):
-        raise new_error(
-            TypeError,
-            "vmap in_axes must be an int, None, or (nested) container with those types as "
-            "leaves, but "
-            f"got {in_axes}.",
-        )
-    if not all(type(a) is int for a in tree_flatten(out_axes)[0]):
-        raise new_error(
-            TypeError,
-            "vmap out_axes must be an int, None, or (nested) container with those types as "
-            "leaves, but "
-            f"got {out_axes}.",
-        )
+    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        if not all(type(a) is int for a in tree_flatten(axes)[0]):
+            raise new_error(
+                TypeError,
+                f"vmap {what} must be an int, None, or (nested) container with those types as "
+                f"leaves, but got {axes}.",
+            )
     name = function_name(fun)
     doc = (
         f"Vectorized version of {name}. Takes similar arguments as {name} but with additional "

@@ -122,7 +122,27 @@ class JaxprEqn:
 _EQN_FIELDS = ("invars", "outvars", "primitive", "params", "effects", "source")
 
 
-class Jaxpr:
+class _Printed:
+    """What has a text."""
+
+    __slots__ = ()
+
+    def pretty_print(
+        self,
+        *,
+        use_color: bool | None = None,
+        source_info: bool = False,
+        name_stack: bool = False,
+    ) -> str:
+        """The text of `str`, in color if asked for, with the user's line behind each equation if
+        `source_info`, and the names of scopes if `name_stack`."""
+        return _to_text(self, use_color, source_info, name_stack)
+
+    def __repr__(self) -> str:
+        return _to_text(self)
+
+
+class Jaxpr(_Printed):
     """A program: `invars` and `constvars` in, `outvars` out. Never changed once built.
 
     >>> jaxpr = pyjax.make_jaxpr(lambda x: 2 * x)(1.0).jaxpr
@@ -175,20 +195,6 @@ class Jaxpr:
     def out_avals(self) -> list[Any]:
         return [v.aval for v in self.outvars]
 
-    def pretty_print(
-        self,
-        *,
-        use_color: bool | None = None,
-        source_info: bool = False,
-        name_stack: bool = False,
-    ) -> str:
-        """The text of `str`, in color if asked for, with the user's line behind each equation if
-        `source_info`, and the names of scopes if `name_stack`."""
-        return _to_text(self, use_color, source_info, name_stack)
-
-    def __repr__(self) -> str:
-        return _to_text(self)
-
 
 def _effects_on_inputs(effects: Effects, inputs: Sequence[Var], eqns: list[JaxprEqn]) -> Effects:
     """The effects of equations as those of a jaxpr with these inputs."""
@@ -203,7 +209,7 @@ def _effects_on_inputs(effects: Effects, inputs: Sequence[Var], eqns: list[Jaxpr
     return frozenset(found)
 
 
-class ClosedJaxpr:
+class ClosedJaxpr(_Printed):
     """A jaxpr with values for its constvars. Equal by identity.
 
     >>> closed = pyjax.make_jaxpr(lambda x: 2 * x)(1.0)
@@ -277,20 +283,6 @@ class ClosedJaxpr:
     def eval(self, *args: Any) -> list[Any]:
         """Bind every equation under the current trace."""
         return eval_jaxpr(self.jaxpr, self.consts, *args)
-
-    def pretty_print(
-        self,
-        *,
-        use_color: bool | None = None,
-        source_info: bool = False,
-        name_stack: bool = False,
-    ) -> str:
-        """The text of `str`, in color if asked for, with the user's line behind each equation if
-        `source_info`, and the names of scopes if `name_stack`."""
-        return _to_text(self, use_color, source_info, name_stack)
-
-    def __repr__(self) -> str:
-        return _to_text(self)
 
 
 # Installed by core.jaxpr_text, which imports this module.

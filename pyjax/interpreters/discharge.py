@@ -11,7 +11,7 @@ interpreters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyjax.core.avals import abstractify
@@ -28,6 +28,7 @@ from pyjax.core.jaxpr import (
 from pyjax.core.primitive import CallPrimitive, Primitive
 from pyjax.core.refs import AbstractRef, is_ref
 from pyjax.core.structural import convert_element_type, get_p, swap_p
+from pyjax.interpreters.lift_constants import bind_lifted
 from pyjax.interpreters.rules import call_discharge_rules, called_programs, discharge_rules
 from pyjax.interpreters.staging import trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -221,6 +222,24 @@ def store(args: Sequence[Any], written: Sequence[bool], finals: Sequence[Any]) -
     """Put into cells what they hold after a call."""
     for cell, value in zip([x for x, w in zip(args, written) if w], finals):
         cell.write(value)
+
+
+def discharge_call(
+    primitive: Primitive, changed: Callable[[ClosedJaxpr, Mapping[str, Any]], dict[str, Any]]
+) -> Rule:
+    """The rule of a primitive that calls its parameter `jaxpr`.
+
+    `changed(jaxpr, params)`: the parameters with that jaxpr instead.
+    """
+
+    def rule(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        new, written = discharged(params["jaxpr"], are_cells(args))
+        outs = bind_lifted(primitive, *values_of(args), **changed(new, params))
+        n = len(params["jaxpr"].out_avals)
+        store(args, written, outs[n:])
+        return outs[:n]
+
+    return rule
 
 
 def discharge_inlined(parameter: str) -> Rule:

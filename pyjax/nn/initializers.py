@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyjax.numpy as jnp
 from pyjax import random
 from pyjax.core import dtypes
 from pyjax.core.errors import new_error
+from pyjax.lax.sharding_constraint import laid_out_as
 
 Array = Any
 Dims = int | Sequence[int]
@@ -35,13 +36,24 @@ def _dtype(*candidates: Any) -> Any:
     return dtypes.canonicalize_dtype(chosen)
 
 
+def _initializer(default: Any, draw: Callable[[Array, Sequence[int], Any], Array]) -> Initializer:
+    """`draw(key, shape, dtype)` as initializers are called."""
+
+    def init(
+        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
+    ) -> Array:
+        return laid_out_as("initializer", draw(key, shape, _dtype(dtype, default)), out_sharding)
+
+    return init
+
+
 def zeros(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
     """All zeros.
 
     >>> zeros(pyjax.random.key(0), (2,)).tolist()
     [0.0, 0.0]
     """
-    return jnp.zeros(shape, _dtype(dtype))
+    return laid_out_as("zeros", jnp.zeros(shape, _dtype(dtype)), out_sharding)
 
 
 def ones(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Array:
@@ -50,7 +62,7 @@ def ones(key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any 
     >>> ones(pyjax.random.key(0), (2,), jnp.bfloat16)
     Array([1, 1], dtype=bfloat16)
     """
-    return jnp.ones(shape, _dtype(dtype))
+    return laid_out_as("ones", jnp.ones(shape, _dtype(dtype)), out_sharding)
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
@@ -59,14 +71,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     >>> constant(3.0)(pyjax.random.key(0), (2,)).tolist()
     [3.0, 3.0]
     """
-    default = dtype
-
-    def init(
-        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
-    ) -> Array:
-        return jnp.full(shape, value, dtype=_dtype(dtype, default))
-
-    return init
+    return _initializer(dtype, lambda key, shape, kind: jnp.full(shape, value, dtype=kind))
 
 
 def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
@@ -76,15 +81,11 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     >>> bool((w >= 0).all() and (w < 0.5).all())
     True
     """
-    default = dtype
 
-    def init(
-        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
-    ) -> Array:
-        kind = _dtype(dtype, default)
+    def draw(key: Array, shape: Sequence[int], kind: Any) -> Array:
         return random.uniform(key, shape, kind) * jnp.array(scale, kind)
 
-    return init
+    return _initializer(dtype, draw)
 
 
 def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
@@ -94,15 +95,11 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     >>> 0.09 < float(x.std()) < 0.11
     True
     """
-    default = dtype
 
-    def init(
-        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
-    ) -> Array:
-        kind = _dtype(dtype, default)
+    def draw(key: Array, shape: Sequence[int], kind: Any) -> Array:
         return random.normal(key, shape, kind) * jnp.array(stddev, kind)
 
-    return init
+    return _initializer(dtype, draw)
 
 
 def truncated_normal(
@@ -114,15 +111,11 @@ def truncated_normal(
     >>> bool((w > 0).all() and (w < 0.2).all())
     True
     """
-    default = dtype
 
-    def init(
-        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
-    ) -> Array:
-        kind = _dtype(dtype, default)
+    def draw(key: Array, shape: Sequence[int], kind: Any) -> Array:
         return random.truncated_normal(key, lower, upper, shape, kind) * jnp.array(stddev, kind)
 
-    return init
+    return _initializer(dtype, draw)
 
 
 def _as_axes(axes: Dims) -> tuple[int, ...]:
@@ -175,7 +168,6 @@ def variance_scaling(
     >>> round(float(400 * w.var()), 1)
     1.0
     """
-    default = dtype
     modes = {
         "fan_in": lambda i, o: i,
         "fan_out": lambda i, o: o,
@@ -183,14 +175,11 @@ def variance_scaling(
         "fan_geo_avg": lambda i, o: math.sqrt(i * o),
     }
 
-    def init(
-        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
-    ) -> Array:
+    def draw(key: Array, shape: Sequence[int], kind: Any) -> Array:
         if mode not in modes:
             raise new_error(
                 ValueError, f"invalid mode {mode!r}: it must be one of {', '.join(modes)}"
             )
-        kind = _dtype(dtype, default)
         count = modes[mode](*_fans(shape, in_axis, out_axis, batch_axis))
         variance = jnp.array(scale / count, dtype=dtypes.finfo(kind).dtype)
         if distribution == "normal":
@@ -212,7 +201,7 @@ def variance_scaling(
             "it must be 'truncated_normal', 'normal' or 'uniform'",
         )
 
-    return init
+    return _initializer(dtype, draw)
 
 
 def _complex_uniform(key: Array, shape: Sequence[int], kind: Any) -> Array:
@@ -303,12 +292,8 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     >>> bool(jnp.allclose(w.T @ w, jnp.eye(3), atol=1e-5))
     True
     """
-    default = dtype
 
-    def init(
-        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
-    ) -> Array:
-        kind = _dtype(dtype, default)
+    def draw(key: Array, shape: Sequence[int], kind: Any) -> Array:
         if len(shape) < 2:
             raise new_error(
                 ValueError, f"orthogonal needs at least 2 dimensions, got shape {tuple(shape)}"
@@ -325,7 +310,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         q = q.reshape(tuple(np.delete(shape, column_axis)) + (columns,))
         return jnp.array(scale, kind) * jnp.moveaxis(q, -1, column_axis)
 
-    return init
+    return _initializer(dtype, draw)
 
 
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
@@ -341,12 +326,8 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     >>> bool((w[0] == 0).all()), bool(jnp.allclose(w[1, 1] @ w[1, 1].T, jnp.eye(2), atol=1e-5))
     (True, True)
     """
-    default = dtype
 
-    def init(
-        key: Array, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None
-    ) -> Array:
-        kind = _dtype(dtype, default)
+    def draw(key: Array, shape: Sequence[int], kind: Any) -> Array:
         if len(shape) not in (3, 4, 5):
             raise new_error(
                 ValueError, f"delta_orthogonal needs 3, 4 or 5 dimensions, got shape {tuple(shape)}"
@@ -361,4 +342,4 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
         centre = tuple((k - 1) // 2 for k in shape[:-2])
         return jnp.zeros(shape, kind).at[centre].set(matrix)
 
-    return init
+    return _initializer(dtype, draw)

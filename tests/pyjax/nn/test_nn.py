@@ -392,6 +392,19 @@ def test_complex_initializers(distribution):
     assert abs(np.mean(np.abs(w) ** 2) * 300 - 1) < 0.03
 
 
+def test_initializers_lay_out_as_asked():
+    init, spec = nn.initializers, pyjax.P("x")
+    with pyjax.set_mesh(pyjax.make_mesh((1,), ("x",))):
+        for initializer in (init.zeros, init.ones, init.normal(), init.orthogonal()):
+            for w in (
+                initializer(KEY, (4, 2), jnp.float32, spec),
+                initializer(KEY, (4, 2), out_sharding=spec),
+            ):
+                assert w.sharding.spec == pyjax.P("x", None)
+    with pytest.raises(TypeError, match="out_sharding"):
+        init.normal()(KEY, (4, 2), out_sharding="x")
+
+
 def test_initializer_errors():
     with pytest.raises(ValueError, match="2 dimensions"):
         nn.initializers.lecun_normal()(KEY, (3,))
