@@ -36,7 +36,10 @@ from pyjax.lax.compare import lt, select
 from pyjax.lax.control_flow.loop_backwards import backwards, slots_for
 from pyjax.lax.control_flow.tracing import either, merge, pick, reordered, split_list
 from pyjax.lax.control_flow.while_primitive import bind_while
-from pyjax.lax.reduce import reduce_max
+from pyjax.lax.indexing.slicing import dynamic_index_in_dim
+from pyjax.lax.misc import stop_gradient
+from pyjax.lax.reduce import argmax, reduce_max
+from pyjax.lax.shape import reshape
 from pyjax.lax.shape_extra import broadcast_in_dim
 
 Flags = tuple[bool, ...]
@@ -65,7 +68,12 @@ def _tangents(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
 
 @jaxpr_cache
 def _stopping(body: ClosedJaxpr, num_consts: int, trips: Any) -> ClosedJaxpr:
-    """(consts, trips of lanes, carry, round) -> (carry, next round): lanes that are done stay."""
+    """(consts, trips of lanes, carry, round) -> (carry, next round): lanes that are done stay.
+
+    The body sees the state of the lane with most rounds in their places: a derivative that is nan
+    or infinite where a lane stays must not leak into the gradient.
+    """
+    lanes = tuple(range(len(trips.shape)))
 
     def fun(*args: Any) -> list[Any]:
         consts, (trips_of, *carry), (i,) = (
@@ -73,13 +81,21 @@ def _stopping(body: ClosedJaxpr, num_consts: int, trips: Any) -> ClosedJaxpr:
             args[num_consts:-1],
             args[-1:],
         )
-        new = body.eval(*consts, *carry)
-        goes_on = lt(broadcast_in_dim(i, shape_of(trips_of), ()), trips_of)
-        lanes = tuple(range(len(shape_of(trips_of))))
-        kept = [
-            select(broadcast_in_dim(goes_on, shape_of(x), lanes), y, x) for x, y in zip(carry, new)
-        ]
-        return [*kept, add(i, _ONE)]
+        goes_on = lt(broadcast_in_dim(i, trips.shape, ()), trips_of)
+        longest = argmax(reshape(trips_of, (trips_of.size,)), 0, np.int32)
+
+        def where_going_on(x: Any, y: Any) -> Any:
+            return select(broadcast_in_dim(goes_on, shape_of(x), lanes), x, y)
+
+        def of_longest(x: Any) -> Any:
+            rest = shape_of(x)[len(lanes) :]
+            one = dynamic_index_in_dim(reshape(x, (trips_of.size, *rest)), longest, 0, False)
+            every = tuple(range(len(lanes), len(lanes) + len(rest)))
+            return stop_gradient(broadcast_in_dim(one, shape_of(x), every))
+
+        seen = [where_going_on(x, of_longest(x)) for x in carry]
+        new = body.eval(*consts, *seen)
+        return [*map(where_going_on, new, carry), add(i, _ONE)]
 
     consts, carry = split_list(body.in_avals, num_consts)
     avals = [*consts, trips, *carry, aval_of(_ZERO)]

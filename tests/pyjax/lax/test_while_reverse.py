@@ -149,6 +149,30 @@ def test_lanes_of_lanes():
     close(same[1], want[1])
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("made", [lax.fori_loop, None], ids=["fori", "while"])
+def test_lanes_that_stop_at_a_singularity_have_derivatives(wrap, made):
+    """The body has no derivative at 0, where the first lane stays; it does not run there."""
+
+    def roots(x, n, scale=1.0):
+        step = lambda i, y: scale * jnp.sqrt(y)
+        if made is not None:
+            return made(0, n, step, x)
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, step(*c)), (0, x))[1]
+
+    x, rounds = jnp.array([0.0, 4.0, 0.0]), jnp.array([0, 2, 0])
+    expected = jnp.array([1.0, 1 / (4 * 4**0.75), 1.0])
+    close(wrap(vmap(grad(roots)))(x, rounds), expected)
+    total = lambda x, scale: jnp.sum(vmap(roots, (0, 0, None))(x, rounds, scale))
+    of_x, of_scale = wrap(grad(total, (0, 1)))(x, 1.0)
+    close(of_x, expected)
+    close(of_scale, jnp.asarray(1.5 * 2**0.5))
+    lanes_of_lanes = wrap(vmap(vmap(grad(roots))))(x[None], rounds[None])
+    close(lanes_of_lanes, expected[None])
+    curvature = jnp.array([0.0, -3 / 16 * 4**-1.75, 0.0])
+    close(wrap(vmap(hessian(roots)))(x, rounds), curvature)
+
+
 def test_second_derivatives_of_lanes():
     lanes = vmap(hessian(loop), (0, 0))
     expected = [hessian(written_out)(x, n) for x, n in zip(point(), ROUNDS)]
