@@ -13,8 +13,8 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.common import in_float64
-from pyjax.lax.special.gamma import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 from pyjax.numpy.util import promote_args_inexact
+from xla_backend.hlo.special_function_tables import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 
 Array = Any
 ArrayLike = Any

@@ -2,7 +2,7 @@
 
 Each was fitted for this library: Chebyshev interpolation on the interval given, of SciPy's function
 for float32 and erfc, of 60 digits for the others of float64, then rewritten in powers of u. The
-remark says what the polynomial approximates.
+remark says what the polynomial approximates. Lanczos' series, at the end, is a published one.
 """
 
 from __future__ import annotations
@@ -223,4 +223,18 @@ BESSEL_I1E_LARGE = (
     -0.00021923576383430274,
     -0.009749577193235728,
     0.38939845902587233,
+)
+
+# Lanczos' approximation with g = 7 and 9 terms (Godfrey's coefficients).
+LANCZOS_G = 7.0
+LANCZOS_FIRST = 0.99999999999980993
+LANCZOS = (
+    676.5203681218851,
+    -1259.1392167224028,
+    771.32342877765313,
+    -176.61502916214059,
+    12.507343278686905,
+    -0.13857109526572012,
+    9.9843695780195716e-6,
+    1.5056327351493116e-7,
 )

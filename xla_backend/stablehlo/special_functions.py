@@ -21,6 +21,9 @@ from xla_backend.hlo.special_function_tables import (
     ERF_INV_TAIL_F64,
     ERFC_F32,
     ERFC_F64,
+    LANCZOS,
+    LANCZOS_FIRST,
+    LANCZOS_G,
 )
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.stablehlo.expressions import Expression, horner
@@ -73,20 +76,6 @@ def erf_inv(x: Expression) -> Expression:
 
 # -- gamma and its derivatives, in float64 ---------------------------------------------------------
 
-# Lanczos' approximation with g = 7 and 9 terms (Godfrey's coefficients).
-_LANCZOS_G = 7.0
-_LANCZOS_FIRST = 0.99999999999980993
-_LANCZOS = (
-    676.5203681218851,
-    -1259.1392167224028,
-    771.32342877765313,
-    -176.61502916214059,
-    12.507343278686905,
-    -0.13857109526572012,
-    9.9843695780195716e-6,
-    1.5056327351493116e-7,
-)
-
 
 def _is_pole(x: Expression) -> Expression:
     return x.compare("LE", 0.0) & x.compare("EQ", x.floor())
@@ -101,10 +90,10 @@ def lgamma(x: Expression) -> Expression:
     """log |gamma(x)| by Lanczos' series, reflected below 1/2."""
     reflects = x.compare("LT", 0.5)
     z = reflects.select(1.0 - x, x) - 1.0
-    total = z.full(_LANCZOS_FIRST)
-    for i, c in enumerate(_LANCZOS):
+    total = z.full(LANCZOS_FIRST)
+    for i, c in enumerate(LANCZOS):
         total = total + z.full(c) / (z + (i + 1.0))
-    t = z + (_LANCZOS_G + 0.5)
+    t = z + (LANCZOS_G + 0.5)
     log_t = t.log()
     # (z + 1/2) log t - t in an order that does not overflow early.
     value = (z + 0.5 - t / log_t) * log_t + 0.5 * math.log(2 * math.pi) + total.log()

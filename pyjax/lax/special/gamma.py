@@ -21,20 +21,7 @@ from pyjax.lax.elementwise import cos, exp, is_finite, log1p, sin
 from pyjax.lax.nary import define_nary, define_unary
 from pyjax.lax.reduce import reduce_or
 from pyjax.lax.special.common import const, horner, lower_in_float64, slope_of
-
-# Lanczos' approximation with g = 7 and 9 terms (Godfrey's coefficients).
-LANCZOS_G = 7.0
-LANCZOS_FIRST = 0.99999999999980993
-LANCZOS = (
-    676.5203681218851,
-    -1259.1392167224028,
-    771.32342877765313,
-    -176.61502916214059,
-    12.507343278686905,
-    -0.13857109526572012,
-    9.9843695780195716e-6,
-    1.5056327351493116e-7,
-)
+from xla_backend.hlo.special_function_tables import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 
 # log gamma(2 + z) = (1 - Euler's constant) z + the sum over k of (-1)^k (zeta(k) - 1) / k z^k
 # (Abramowitz and Stegun 6.1.33), here for k = 19 down to 1: enough for |z| < 1/4.
