@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as html_text
+import textwrap
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -149,10 +150,17 @@ def markdown(areas: Areas) -> str:
     for title, options in areas.items():
         parts.append(f"## {title}\n")
         for option in options:
-            parts.append(f"### `{option.name}`\n\n{option.help}\n")
-            parts.append("\n".join(f"- {key}: {value}" for key, value in facts(option).items()))
-            parts[-1] += "\n"
+            parts.append(f"### `{option.name}`\n\n{_filled(option.help)}\n")
+            said = [_filled(f"- {key}: {value}", "  ") for key, value in facts(option).items()]
+            parts.append("\n".join(said) + "\n")
     return "\n".join(parts)
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Lines of at most 100 letters; `indent` stands before those after the first."""
+    return textwrap.fill(
+        text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 _FILTER = (
