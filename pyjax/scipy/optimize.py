@@ -1,4 +1,4 @@
-"""Minimisation of smooth functions by BFGS."""
+"""Minimisation of smooth functions by BFGS and L-BFGS."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax import lax
-from pyjax.api.grad import value_and_grad
 from pyjax.core.errors import new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy._quasi_newton import Limits, Status, last_steps, search, whole_matrix
 
 Array = Any
 
@@ -22,8 +21,10 @@ class OptimizeResults(NamedTuple):
 
     Attributes:
       x: where the search ended; success: whether it converged.
-      status: 0 converged, 1 maxiter reached, 3 the line search found no step.
-      fun, jac, hess_inv: value, gradient and approximate inverse Hessian at x.
+      status: 0 converged, 1 maxiter reached; of BFGS: 3 the line search found no step, 5 the
+        function falls without end; of L-BFGS: 2 maxfun reached, 3 maxgrad reached, 4 a step gained
+        less than ftol, 5 the line search failed.
+      fun, jac, hess_inv: value, gradient and approximate inverse Hessian (L-BFGS: None) at x.
       nfev, njev, nit: numbers of evaluations, of gradients, of iterations.
 
     >>> start = jnp.ones(2)
@@ -43,14 +44,27 @@ class OptimizeResults(NamedTuple):
     nit: int | Array
 
 
-class _State(NamedTuple):
-    x: Array
-    f: Array
-    g: Array
-    h: Array
-    k: Array
-    evaluations: Array
-    stuck: Array
+_LBFGS = "l-bfgs-experimental-do-not-rely-on-this"
+# The options of each method, and the status of results for each reason to end.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "bfgs": {"maxiter": None, "norm": np.inf, "gtol": 1e-5, "line_search_maxiter": 10},
+    _LBFGS: {
+        "maxiter": None,
+        "norm": np.inf,
+        "maxcor": 10,
+        "ftol": 2.220446049250313e-09,
+        "gtol": 1e-5,
+        "maxfun": None,
+        "maxgrad": None,
+        "maxls": 20,
+    },
+}
+_STATUSES = {
+    "bfgs": {Status.NO_STEP: 3, Status.NO_MINIMUM: 5},
+    _LBFGS: {Status.NO_STEP: 5, Status.NO_MINIMUM: 5},
+}
+# Bisection takes more evaluations than the interpolation that limits are made for.
+_PATIENCE = 3
 
 
 @api_boundary
@@ -67,138 +81,69 @@ def minimize(
 
     Args:
       x0: where to start, one-dimensional.
-      method: "BFGS".
+      method: "BFGS", or "l-bfgs-experimental-do-not-rely-on-this", for many variables.
       tol: sets the option gtol.
       options: maxiter (default 200 times the number of variables), norm (default inf) and gtol
         (default 1e-5): converged when that norm of the gradient is below; line_search_maxiter (10).
+        Of L-BFGS: maxcor (10), the number of steps that are remembered; ftol (2e-9), maxfun and
+        maxgrad (no limit), maxls (20).
     Raises:
-      ValueError: another method or option, or x0 is no vector.
+      ValueError: another method, or x0 is no vector.   TypeError: another option.
 
     >>> minimize(lambda x: jnp.sum((x - 3.0) ** 2), jnp.zeros(1), method="BFGS").x.round(3)
     Array([3.], dtype=float32)
     """
-    settings = {"maxiter": None, "norm": np.inf, "gtol": 1e-5, "line_search_maxiter": 10}
-    unknown = set(options or ()) - set(settings)
-    if unknown:
-        raise ValueError(f"minimize: unknown options {sorted(unknown)}; known: {sorted(settings)}")
-    settings.update(options or {})
-    if tol is not None:
-        settings["gtol"] = tol
-    if method.lower() != "bfgs":
+    name = method.lower()
+    if name not in _OPTIONS:
         raise new_error(
             ValueError,
-            f"Method {method} not recognized; use 'BFGS'.",
+            f"Method {method} not recognized; use 'BFGS' or {_LBFGS!r}.",
             "Methods run inside compiled programs and follow gradients.",
             "method='BFGS', or scipy.optimize.minimize on NumPy arrays.",
         )
+    unknown = set(options or ()) - set(_OPTIONS[name])
+    if unknown:
+        raise TypeError(
+            f"minimize: unknown options {sorted(unknown)}; known: {sorted(_OPTIONS[name])}"
+        )
+    settings = {**_OPTIONS[name], **(options or {})}
+    if tol is not None:
+        settings["gtol"] = tol
     if not isinstance(args, tuple):
         raise TypeError(f"args argument to minimize must be a tuple, got {args!r}")
     (x0,) = promote_args_inexact("minimize", x0)
     if jnp.ndim(x0) != 1:
         raise ValueError(f"minimize: x0 must be one-dimensional, got shape {jnp.shape(x0)}")
-    return _bfgs(lambda x: fun(x, *args), jnp.asarray(x0), settings)
-
-
-def _bfgs(fun: Callable[[Array], Array], x0: Array, settings: Mapping[str, Any]) -> OptimizeResults:
-    n = x0.shape[0]
-    maxiter = 200 * n if settings["maxiter"] is None else settings["maxiter"]
-    evaluate = value_and_grad(fun)
-    eye = jnp.eye(n, dtype=x0.dtype)
-    f, g = evaluate(x0)
-
-    def converged(s: _State) -> Array:
-        return jnp.linalg.norm(s.g, ord=settings["norm"]) < settings["gtol"]
-
-    def unfinished(s: _State) -> Array:
-        return ~converged(s) & ~s.stuck & (s.k < maxiter)
-
-    def step(s: _State) -> _State:
-        direction = -s.h @ s.g
-        # Rounding may spoil the approximation: then restart from steepest descent.
-        downhill = jnp.vdot(direction, s.g) < 0
-        direction = jnp.where(downhill, direction, -s.g)
-        h = jnp.where(downhill, s.h, eye)
-        length, value, gradient, count, found = _line_search(
-            evaluate, s, direction, settings["line_search_maxiter"]
-        )
-        dx = length * direction
-        dg = gradient - s.g
-        curvature = jnp.vdot(dg, dx)
-        usable = curvature > 0
-        rho = jnp.where(usable, 1 / jnp.where(usable, curvature, 1), 0)
-        left = eye - rho * jnp.outer(dx, dg)
-        updated = jnp.where(usable, left @ h @ left.T + rho * jnp.outer(dx, dx), h)
-        return _State(
-            x=jnp.where(found, s.x + dx, s.x),
-            f=jnp.where(found, value, s.f),
-            g=jnp.where(found, gradient, s.g),
-            h=jnp.where(found, updated, h),
-            k=s.k + 1,
-            evaluations=s.evaluations + count,
-            stuck=~found,
-        )
-
-    zero = jnp.zeros((), np.int32)
-    start = _State(x0, f, g, eye, zero, zero + 1, jnp.zeros((), bool))
-    end = lax.while_loop(unfinished, step, start)
-    success = converged(end)
-    status = jnp.where(success, 0, jnp.where(end.stuck, 3, 1))
+    x0 = jnp.asarray(x0)
+    full = name == "bfgs"
+    memory = whole_matrix(x0) if full else last_steps(x0, settings["maxcor"])
+    end = search(lambda x: fun(x, *args), x0, memory, _limits(settings, x0.shape[0]))
+    status = end.status
+    for reason, code in _STATUSES[name].items():
+        status = jnp.where(end.status == reason, code, status)
     return OptimizeResults(
-        end.x, success, status, end.f, end.g, end.h, end.evaluations, end.evaluations, end.k
+        end.x,
+        end.status == Status.CONVERGED,
+        status,
+        end.f,
+        end.g,
+        end.memory if full else None,
+        end.evaluations,
+        end.evaluations,
+        end.k,
     )
 
 
-def _line_search(
-    evaluate: Callable[[Array], Any], s: _State, direction: Array, maxiter: int
-) -> tuple[Array, ...]:
-    """A step that meets the weak Wolfe conditions, by bisection and doubling (Lewis & Overton).
-
-    Returns:
-      (length, value, gradient, evaluations, whether the value decreased enough)
-    """
-    slope = jnp.vdot(direction, s.g)
-    inf = jnp.full((), np.inf, s.x.dtype)
-    zero = jnp.zeros((), s.x.dtype)
-
-    def unfinished(state: Any) -> Array:
-        return ~state["done"] & (state["count"] < 3 * maxiter)
-
-    def step(state: Any) -> Any:
-        t = state["next"]
-        value, gradient = evaluate(s.x + t * direction)
-        # Within rounding of f no decrease can be seen: equal values count as one.
-        slack = 2 * jnp.finfo(s.x.dtype).eps * jnp.abs(s.f)
-        enough = value <= s.f + 1e-4 * t * slope + slack
-        steep = jnp.vdot(gradient, direction) < 0.9 * slope
-        low = jnp.where(enough, t, state["low"])
-        high = jnp.where(enough, state["high"], t)
-        following = jnp.where(jnp.isinf(high), 2 * t, (low + high) / 2)
-        keep = enough  # the longest step so far with enough decrease
-        return {
-            "low": low,
-            "high": high,
-            "next": following,
-            "best": jnp.where(keep, t, state["best"]),
-            "value": jnp.where(keep, value, state["value"]),
-            "gradient": jnp.where(keep, gradient, state["gradient"]),
-            "found": state["found"] | keep,
-            "done": enough & ~steep,
-            "count": state["count"] + 1,
-        }
-
-    # The first iteration knows no scale: a unit step at most.
-    unit = jnp.minimum(1, 1 / jnp.maximum(jnp.linalg.norm(direction), 1e-30))
-    first = jnp.where(s.k == 0, unit, 1).astype(s.x.dtype)
-    state = {
-        "low": zero,
-        "high": inf,
-        "next": first,
-        "best": zero,
-        "value": s.f,
-        "gradient": s.g,
-        "found": jnp.zeros((), bool),
-        "done": jnp.zeros((), bool),
-        "count": jnp.zeros((), np.int32),
-    }
-    end = lax.while_loop(unfinished, step, state)
-    return end["best"], end["value"], end["gradient"], end["count"], end["found"]
+def _limits(settings: Mapping[str, Any], size: int) -> Limits:
+    """Limits as settings say; those that are None, or that the method does not have, are none."""
+    counts = {"evaluations": settings.get("maxfun"), "gradients": settings.get("maxgrad")}
+    rounds = settings["maxiter"]
+    searches = settings["line_search_maxiter"] if "maxls" not in settings else settings["maxls"]
+    return Limits(
+        gtol=settings["gtol"],
+        norm=settings["norm"],
+        rounds=200 * size if rounds is None else rounds,
+        searches=_PATIENCE * searches,
+        ftol=settings.get("ftol", -np.inf),
+        **{name: value for name, value in counts.items() if value is not None},
+    )

@@ -105,8 +105,11 @@ GENERAL = (
     ),
     (
         "Minimisers",
-        "`scipy.optimize` is there without an import of its own. From a start from which several "
-        "minima can be reached, BFGS may find another one than JAX's: its line search differs.",
+        "`scipy.optimize` is there without an import of its own. BFGS and L-BFGS search along "
+        "lines by bisection and doubling, and so find minima of functions with which JAX's line "
+        "search fails in float32 (the one of Rosenbrock from (-1.2, 1), for example). Numbers of "
+        "rounds differ, and where several minima can be reached, so may the one that is found. "
+        "`tol` sets `gtol`; JAX ignores it.",
     ),
     (
         "Functions without arguments",

@@ -168,9 +168,16 @@ FUNCTIONS = [
 ]
 
 
+LBFGS = "l-bfgs-experimental-do-not-rely-on-this"
+
+
+@pytest.mark.parametrize("method", ["BFGS", LBFGS])
 @pytest.mark.parametrize("f, start, minimum", FUNCTIONS)
-def test_minimize(f, start, minimum):
-    result = pyjax.jit(lambda x: psp.optimize.minimize(f, x, method="BFGS"))(np.array(start))
+def test_minimize(f, start, minimum, method):
+    options = {"ftol": 0.0} if method == LBFGS else None
+    run = pyjax.jit(lambda x: psp.optimize.minimize(f, x, method=method, options=options))
+    result = run(np.array(start))
+    assert (result.hess_inv is None) == (method == LBFGS)
     assert result.success and result.status == 0 and result.nit > 0
     assert np.max(np.abs(result.jac)) < 1e-5
     close(result.fun, 0, 1e-6)
@@ -191,10 +198,45 @@ def test_minimize_details():
         np.testing.assert_allclose(single.x, [3, 2], atol=1e-3)
     with pytest.raises(ValueError, match="not recognized"):
         psp.optimize.minimize(f, np.ones(3), method="powell")
-    with pytest.raises(ValueError, match="unknown options"):
+    with pytest.raises(TypeError, match="unknown options"):
         psp.optimize.minimize(f, np.ones(3), method="BFGS", options={"other": 1})
     with pytest.raises(ValueError, match="one-dimensional"):
         psp.optimize.minimize(himmelblau, np.ones((2, 2)), method="BFGS")
+
+
+STATUSES = [
+    ("BFGS", {"maxiter": 2}, rosenbrock, 1),
+    ("BFGS", {}, jnp.sum, 5),
+    ("BFGS", {}, lambda x: jnp.sum(jnp.log(-x)), 3),
+    (LBFGS, {"maxiter": 2}, rosenbrock, 1),
+    (LBFGS, {"maxfun": 3}, rosenbrock, 2),
+    (LBFGS, {"maxgrad": 3}, rosenbrock, 3),
+    (LBFGS, {"ftol": 0.5}, rosenbrock, 4),
+    (LBFGS, {}, jnp.sum, 5),
+    (LBFGS, {}, lambda x: jnp.sum(jnp.log(-x)), 5),
+]
+
+
+@pytest.mark.parametrize("method, options, f, status", STATUSES)
+def test_why_minimize_stopped(method, options, f, status):
+    start = np.array([0.5, 2.0, 1.5])
+    stopped = psp.optimize.minimize(f, start, method=method, options=options)
+    assert stopped.status == status and not stopped.success
+    if f is not rosenbrock:
+        assert stopped.nit == 1
+        np.testing.assert_array_equal(stopped.x, start)
+
+
+def test_few_steps_are_remembered():
+    scale = np.arange(1.0, 41)
+    f = lambda x: jnp.sum(scale * x**2) + jnp.sum(x) ** 4
+    found = [
+        psp.optimize.minimize(f, np.ones(40), method=LBFGS, options={"maxcor": n, "ftol": 0.0})
+        for n in (1, 5, 20)
+    ]
+    assert all(x.success for x in found)
+    assert found[0].nit > found[1].nit >= found[2].nit
+    close(found[2].x, np.zeros(40), 1e-5)
 
 
 @pytest.mark.parametrize("order", [0, 1])
