@@ -64,8 +64,8 @@ class Limits(NamedTuple):
     rounds: int
     searches: int
     ftol: float = -np.inf
-    evaluations: float = np.inf
-    gradients: float = np.inf
+    evaluations: int = np.iinfo(np.int32).max
+    gradients: int = np.iinfo(np.int32).max
 
 
 class State(NamedTuple):
