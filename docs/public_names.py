@@ -1,7 +1,8 @@
 """Which modules and objects of pyjax are public, read off the package itself.
 
 A module is public if a public package hands it out: imports it by name (`from pyjax.scipy.stats
-import norm`), or lists it among those that load on first use.  Of a module's names those of
+import norm`), or lists it among those that load on first use; and so is each that lies directly in
+`pyjax.experimental`, whose modules are imported by their own names.  Of a module's names those of
 `__all__` are public, or else, in the `__init__.py` of a package, all that do not begin with an
 underscore, and in other files those that are defined there or imported `as` the same name.
 The pages of the reference and tests/test_docstrings.py walk what is found here.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pkgutil
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -22,6 +24,9 @@ import pyjax
 
 # How packages call the set of modules that they load on first use.
 _ON_FIRST_USE = ("_SUBMODULES", "_ON_DEMAND", "_PUBLIC")
+
+# Packages whose modules are imported by their own names.
+_BY_THEIR_NAMES = frozenset({"pyjax.experimental", "pyjax.experimental.compilation_cache"})
 
 # For libraries that build on the internals: a reader of the reference looks for none of it.
 _INTERNAL = frozenset({"pyjax.api_util", "pyjax.core", "pyjax.interpreters", "pyjax.test_util"})
@@ -56,7 +61,11 @@ def public_modules(root: ModuleType = pyjax) -> dict[str, ModuleType]:
     found = {root.__name__: root}
     if not hasattr(root, "__path__"):
         return found
-    for name in sorted(_bound_names(root)[0]):
+    names = _bound_names(root)[0]
+    if root.__name__ in _BY_THEIR_NAMES:
+        inside = [module.name for module in pkgutil.iter_modules(root.__path__)]
+        names |= {import_module(f"{root.__name__}.{n}").__name__.rpartition(".")[2] for n in inside}
+    for name in sorted(names):
         value = None if name.startswith("_") else getattr(root, name, None)
         full = f"{root.__name__}.{name}"
         if isinstance(value, ModuleType) and value.__name__ == full and full not in _INTERNAL:

@@ -28,6 +28,9 @@ class AbstractValue:
     Attributes:
       vma: mesh axes along which a value varies inside of shard_map (of a `VaryingArray`, some).
       is_wide: the elements are of 64 bits (complex: twice 64), as only `jax_enable_x64` keeps them.
+
+    >>> isinstance(pyjax.typeof(1.0), AbstractValue)
+    True
     """
 
     __slots__ = ()
@@ -71,6 +74,9 @@ class ShapedArray(AbstractValue):
 
     `ShapedArray(...) is ShapedArray(...)` for equal arguments, so avals hash and compare by
     identity.
+
+    >>> ShapedArray((2, 3), "float32") is pyjax.typeof(jnp.ones((2, 3)))
+    True
     """
 
     __slots__ = (

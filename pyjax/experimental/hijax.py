@@ -40,21 +40,37 @@ _types: dict[type, Callable[[Any], AbstractValue]] = {}
 
 @dataclass(frozen=True)
 class aval_method:
-    """A function that a type offers as a method of values it describes."""
+    """A function that a type offers as a method of values it describes.
+
+    >>> class AngleType(HiType):
+    ...     turned = aval_method(lambda value, by: value.degrees + by)
+    >>> type(AngleType.turned).__name__
+    'aval_method'
+    """
 
     fun: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class aval_property:
-    """A function that a type offers as a property of values it describes."""
+    """A function that a type offers as a property of values it describes.
+
+    >>> class AngleType(HiType):
+    ...     radians = aval_property(lambda value: np.deg2rad(value.degrees))
+    >>> type(AngleType.radians).__name__
+    'aval_property'
+    """
 
     fget: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class AvalQDD:
-    """A type, and what is known of a value's state (quasi-dynamic data)."""
+    """A type, and what is known of a value's state (quasi-dynamic data).
+
+    >>> AvalQDD(pyjax.typeof(1.0), "open").qdd
+    'open'
+    """
 
     aval: AbstractValue
     qdd: Any
@@ -62,7 +78,11 @@ class AvalQDD:
 
 @dataclass(frozen=True)
 class AvalMutableQDD:
-    """A type, and a state that changes while a program is traced."""
+    """A type, and a state that changes while a program is traced.
+
+    >>> AvalMutableQDD(pyjax.typeof(1.0), {"steps": 3}).mutable_qdd
+    {'steps': 3}
+    """
 
     aval: AbstractValue
     mutable_qdd: Any
@@ -70,14 +90,33 @@ class AvalMutableQDD:
 
 class HiType(AbstractValue):
     """Describes values of a user's class by arrays: `lo_ty() -> avals`, `lower_val(value) ->
-    arrays`, `raise_val(*arrays) -> value`."""
+    arrays`, `raise_val(*arrays) -> value`.
+
+    >>> class Dual:
+    ...     def __init__(self, x, dx):
+    ...         self.x, self.dx = x, dx
+    >>> class DualType(HiType):
+    ...     def lo_ty(self):
+    ...         return [pyjax.typeof(0.0)] * 2
+    ...     def lower_val(self, value):
+    ...         return [value.x, value.dx]
+    ...     def raise_val(self, x, dx):
+    ...         return Dual(x, dx)
+    >>> DualType().raise_val(*DualType().lower_val(Dual(1.0, 2.0))).dx
+    2.0
+    """
 
     is_high = True
     has_qdd = False
 
 
 class MutableHiType(AbstractValue):
-    """Describes values whose state, and its type, changes in place."""
+    """Describes values whose state, and its type, changes in place.
+
+    >>> class LogType(MutableHiType): ...
+    >>> LogType().has_qdd
+    True
+    """
 
     is_high = True
     has_qdd = True
@@ -100,6 +139,12 @@ def hitype_of(value: Any) -> AbstractValue:
 
     Raises:
       TypeError: it is not.
+
+    >>> class Angle: ...
+    >>> class AngleType(HiType): ...
+    >>> register_hitype(Angle, lambda value: AngleType())
+    >>> isinstance(hitype_of(Angle()), HiType)
+    True
     """
     for cls in type(value).__mro__:
         if cls in _types:

@@ -36,14 +36,22 @@ Rule = Callable[..., Any]
 
 
 class ZeroTerm:
-    """A term that is zero, whatever its shape."""
+    """A term that is zero, whatever its shape.
+
+    >>> zero_term
+    zero_term
+    """
 
     def __repr__(self) -> str:
         return "zero_term"
 
 
 class ZeroSeries:
-    """A series of zeros: a constant."""
+    """A series of zeros: a constant.
+
+    >>> zero_prop(lax.sign_p, (2.5,), ([1.0],))[1] is zero_series
+    True
+    """
 
     def __repr__(self) -> str:
         return "zero_series"
@@ -274,29 +282,59 @@ def _by_nesting(
 
 
 def linear_prop(prim: Primitive, primals_in: Any, series_in: Any, **params: Any) -> Any:
-    """Term by term."""
+    """Term by term.
+
+    >>> value, terms = linear_prop(lax.neg_p, (3.0,), ([1.0, 5.0],))
+    >>> float(value), [float(term) for term in terms]
+    (-3.0, [-1.0, -5.0])
+    """
     return prim.bind(*primals_in, **params), [
         prim.bind(*terms, **params) for terms in zip(*series_in)
     ]
 
 
 def deflinear(prim: Primitive) -> None:
-    """A primitive that is linear in all operands together."""
+    """A primitive that is linear in all operands together.
+
+    >>> twice_p = pyjax.extend.core.Primitive("doc_twice")
+    >>> _ = twice_p.def_impl(lambda x: 2 * x)
+    >>> deflinear(twice_p)
+    >>> jet_rules[twice_p]((3.0,), ([1.0, 5.0],))
+    (6.0, [2.0, 10.0])
+    """
     jet_rules[prim] = partial(linear_prop, prim)
 
 
 def zero_prop(prim: Primitive, primals_in: Any, series_in: Any, **params: Any) -> Any:
-    """The derivative is zero."""
+    """The derivative is zero.
+
+    >>> zero_prop(lax.floor_p, (2.5,), ([1.0],))
+    (Array(2., dtype=float32, weak_type=True), zero_series)
+    """
     return prim.bind(*primals_in, **params), zero_series
 
 
 def defzero(prim: Primitive) -> None:
-    """A primitive whose derivative is zero."""
+    """A primitive whose derivative is zero.
+
+    >>> step_p = pyjax.extend.core.Primitive("doc_step")
+    >>> _ = step_p.def_impl(lambda x: float(x > 0))
+    >>> defzero(step_p)
+    >>> jet_rules[step_p]((3.0,), ([1.0],))
+    (1.0, zero_series)
+    """
     jet_rules[prim] = partial(zero_prop, prim)
 
 
 def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
-    """A primitive that is a composition of others: the rule is that of `comp`."""
+    """A primitive that is a composition of others: the rule is that of `comp`.
+
+    >>> square_p = pyjax.extend.core.Primitive("doc_square")
+    >>> def_comp(square_p, lambda x: x * x)
+    >>> value, terms = jet_rules[square_p]((3.0,), ([1.0, 0.0],))
+    >>> float(value), [float(term) for term in terms]
+    (9.0, [6.0, 2.0])
+    """
 
     def rule(primals_in: Any, series_in: Any, **params: Any) -> Any:
         return jet(lambda *xs: comp(*xs, **kwargs), primals_in, series_in)
@@ -305,7 +343,12 @@ def def_comp(prim: Primitive, comp: Callable[..., Any], **kwargs: Any) -> None:
 
 
 def deriv_prop(prim: Primitive, deriv: Callable[..., Any], primals_in: Any, series_in: Any) -> Any:
-    """A function of one number, by the series of its derivative: k w_k = Σ j u_j d_(k-j)."""
+    """A function of one number, by the series of its derivative: k w_k = Σ j u_j d_(k-j).
+
+    >>> value, terms = deriv_prop(lax.exp_p, jnp.exp, (0.0,), ([1.0, 0.0],))
+    >>> float(value), [float(term) for term in terms]
+    (1.0, [1.0, 1.0])
+    """
     (x,), (terms,) = primals_in, series_in
     slope, rest = jet(deriv, (x,), (terms[:-1],))
     u = [x, *_coefficients(terms)]
@@ -315,7 +358,14 @@ def deriv_prop(prim: Primitive, deriv: Callable[..., Any], primals_in: Any, seri
 
 
 def def_deriv(prim: Primitive, deriv: Callable[..., Any]) -> None:
-    """A function of one number, whose derivative is `deriv`."""
+    """A function of one number, whose derivative is `deriv`.
+
+    >>> exp_p = pyjax.extend.core.Primitive("doc_exp")
+    >>> _ = exp_p.def_impl(jnp.exp)
+    >>> def_deriv(exp_p, jnp.exp)
+    >>> [float(term) for term in jet_rules[exp_p]((0.0,), ([1.0, 0.0],))[1]]
+    [1.0, 1.0]
+    """
     jet_rules[prim] = lambda primals_in, series_in, **_: deriv_prop(
         prim, deriv, primals_in, series_in
     )

@@ -25,6 +25,9 @@ class ProcessFailureError(RuntimeError):
 
     Attributes:
       failed_devices: those of these processes.
+
+    >>> len(ProcessFailureError(pyjax.devices()).failed_devices) == len(pyjax.devices())
+    True
     """
 
     def __init__(self, failed_devices: Sequence[Any]) -> None:

@@ -58,12 +58,24 @@ _MIDDLE = np.array(
 
 
 def ravel_first_arg(f: Callable[..., Any], unravel: Callable[..., Any], debug_info: Any) -> Any:
-    """A function of a flat first argument, whose flat result it returns."""
+    """A function of a flat first argument, whose flat result it returns.
+
+    >>> from pyjax.flatten_util import ravel_pytree
+    >>> flat, unravel = ravel_pytree({"x": jnp.ones(2), "y": jnp.zeros(1)})
+    >>> ravel_first_arg(lambda tree, t: tree, unravel, None)(flat, 0.0).tolist()
+    [1.0, 1.0, 0.0]
+    """
     return ravel_first_arg_(wrap_init(f, debug_info=debug_info), unravel)
 
 
 def ravel_first_arg_(f: Any, unravel: Callable[..., Any]) -> Callable[..., Array]:
-    """The same of a function as it is."""
+    """The same of a function as it is.
+
+    >>> from pyjax.flatten_util import ravel_pytree
+    >>> flat, unravel = ravel_pytree({"x": jnp.ones(2), "y": jnp.zeros(1)})
+    >>> ravel_first_arg_(lambda tree, t: tree, unravel)(flat, 0.0).tolist()
+    [1.0, 1.0, 0.0]
+    """
 
     def flat(first: Array, *args: Any) -> Array:
         call = getattr(f, "call_wrapped", f)
@@ -77,6 +89,12 @@ def interp_fit_dopri(y0: Array, y1: Array, k: Array, dt: Array) -> Array:
 
     Args:
       y0, y1: [n], at the ends.  k: [7, n], the stages.  dt: the step.
+
+    >>> y, dt = jnp.ones(1), jnp.array(0.1)
+    >>> y1, _, _, k = runge_kutta_step(lambda y, t: -y, y, -y, jnp.array(0.0), dt)
+    >>> middle = jnp.polyval(interp_fit_dopri(y, y1, k, dt), 0.5)
+    >>> bool(jnp.allclose(middle, jnp.exp(-0.05), atol=1e-5))
+    True
     """
     y_mid = y0 + dt * jnp.dot(_MIDDLE.astype(y0.dtype), k)
     return fit_4th_order_polynomial(y0, y1, y_mid, k[0], k[-1], dt)
@@ -85,7 +103,12 @@ def interp_fit_dopri(y0: Array, y1: Array, k: Array, dt: Array) -> Array:
 def fit_4th_order_polynomial(
     y0: Array, y1: Array, y_mid: Array, dy0: Array, dy1: Array, dt: Array
 ) -> Array:
-    """[5, ...]: the quartic on [0, 1] with these values at 0, 1 and 1/2, and slopes at the ends."""
+    """[5, ...]: the quartic on [0, 1] with these values at 0, 1 and 1/2, and slopes at the ends.
+
+    >>> ys = [jnp.array(v) for v in (0.0, 1.0, 0.25, 0.0, 2.0)]  # of t**2: at 0, 1, 1/2, slopes
+    >>> fit_4th_order_polynomial(*ys, jnp.array(1.0)).tolist()
+    [0.0, 0.0, 1.0, 0.0, 0.0]
+    """
     rise, first, last = y1 - y0, dt * dy0, dt * dy1
     middle = 16 * (y_mid - y0)
     return jnp.stack(
@@ -102,7 +125,13 @@ def fit_4th_order_polynomial(
 def initial_step_size(
     fun: Callable[..., Array], t0: Array, y0: Array, order: int, rtol: Any, atol: Any, f0: Array
 ) -> Array:
-    """A first step whose error is about the tolerance (Hairer, Nørsett & Wanner, II.4)."""
+    """A first step whose error is about the tolerance (Hairer, Nørsett & Wanner, II.4).
+
+    >>> y = jnp.ones(1)
+    >>> step = initial_step_size(lambda y, t: -y, jnp.array(0.0), y, 4, 1e-4, 1e-4, -y)
+    >>> 0.01 < float(step) < 1.0
+    True
+    """
     scale = atol + jnp.abs(y0) * rtol
     size = jnp.linalg.norm(y0 / scale.astype(y0.dtype))
     slope = jnp.linalg.norm(f0 / scale.astype(f0.dtype))
@@ -122,7 +151,13 @@ def initial_step_size(
 def runge_kutta_step(
     func: Callable[..., Array], y0: Array, f0: Array, t0: Array, dt: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """One step: (y at its end, slope there, estimate of the error, [7, n] stages)."""
+    """One step: (y at its end, slope there, estimate of the error, [7, n] stages).
+
+    >>> y, t, dt = jnp.ones(1), jnp.array(0.0), jnp.array(0.1)
+    >>> y1, slope, error, k = runge_kutta_step(lambda y, t: -y, y, -y, t, dt)
+    >>> bool(jnp.allclose(y1, jnp.exp(-0.1))), k.shape
+    (True, (7, 1))
+    """
     stages = [f0]
     for row, node in zip(_MATRIX, _NODES, strict=True):
         y = y0
@@ -137,12 +172,21 @@ def runge_kutta_step(
 
 
 def abs2(x: Array) -> Array:
-    """|x|², real."""
+    """|x|², real.
+
+    >>> abs2(jnp.array([3.0 + 4.0j])).tolist()
+    [25.0]
+    """
     return jnp.real(x) ** 2 + jnp.imag(x) ** 2 if jnp.iscomplexobj(x) else x**2
 
 
 def mean_error_ratio(error_estimate: Array, rtol: Any, atol: Any, y0: Array, y1: Array) -> Array:
-    """The root of the mean square of errors by their tolerances; at most 1 for a good step."""
+    """The root of the mean square of errors by their tolerances; at most 1 for a good step.
+
+    >>> one = jnp.ones(2)
+    >>> round(float(mean_error_ratio(1e-3 * one, 0.0, 2e-3, one, one)), 3)
+    0.5
+    """
     allowed = atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
     return jnp.sqrt(jnp.mean(abs2(error_estimate / allowed.astype(error_estimate.dtype))))
 
@@ -155,7 +199,13 @@ def optimal_step_size(
     dfactor: float = 0.2,
     order: float = 5.0,
 ) -> Array:
-    """The next step: what would have had an error a bit below the tolerance, within factors."""
+    """The next step: what would have had an error a bit below the tolerance, within factors.
+
+    >>> step = jnp.array(0.1)
+    >>> good, bad = (optimal_step_size(step, jnp.array(ratio)) for ratio in (0.5, 4.0))
+    >>> bool(bad < step < good)
+    True
+    """
     ratio = jnp.where(mean_error_ratio == 0, 1, mean_error_ratio)
     shrink = jnp.where(mean_error_ratio < 1, 1.0, dfactor)
     factor = jnp.clip(safety * ratio ** (-1 / order), shrink, ifactor)

@@ -30,6 +30,10 @@ class StatefulPRNG:
     """A key and a counter, which is a reference: each call counts on, also inside jit.
 
     Make one with `stateful_rng`.
+
+    >>> rng = stateful_rng(0)
+    >>> isinstance(rng, StatefulPRNG), bool(rng.key() == rng.key())
+    (True, False)
     """
 
     def __init__(self, _base_key: Array, _counter: Ref) -> None:

@@ -52,7 +52,12 @@ def get_num_params_in_lstm(
 def init_lstm_weight(
     rng: PRNGKeyArray, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
-    """Packed weights, uniform in ±1/√hidden_size, float32."""
+    """Packed weights, uniform in ±1/√hidden_size, float32.
+
+    >>> w = init_lstm_weight(random.key(0), 3, 2, 1, False)
+    >>> w.shape == (get_num_params_in_lstm(3, 2, 1, False),)
+    True
+    """
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     bound = math.sqrt(1 / hidden_size)
     return random.uniform(rng, (count,), jnp.float32, -bound, bound)
@@ -65,6 +70,10 @@ def unpack_lstm_weights(
 
     Raises:
       ValueError: `weights` has another number of elements.
+
+    >>> w = init_lstm_weight(random.key(0), 3, 2, 1, False)
+    >>> [part[0].shape for part in unpack_lstm_weights(w, 3, 2, 1, False)]
+    [(8, 3), (8, 2), (8,), (8,)]
     """
     shapes = _shapes(input_size, hidden_size, num_layers, bidirectional)
     total = sum(math.prod(shape) for shape in shapes)
@@ -89,7 +98,13 @@ def unpack_lstm_weights(
 def swap_lstm_gates(
     weights: Array, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> Array:
-    """Packed weights with the last two of the four gates in each other's place."""
+    """Packed weights with the last two of the four gates in each other's place.
+
+    >>> w = init_lstm_weight(random.key(0), 3, 2, 1, False)
+    >>> swapped = swap_lstm_gates(w, 3, 2, 1, False)
+    >>> bool((swapped == w).all()), bool((swap_lstm_gates(swapped, 3, 2, 1, False) == w).all())
+    (False, True)
+    """
     parts, at = [], 0
     for shape in _shapes(input_size, hidden_size, num_layers, bidirectional):
         size = math.prod(shape)
@@ -145,6 +160,13 @@ def lstm_ref(
     Args and returns: as `lstm`, without the reserved space.
     Raises:
       NotImplementedError: dropout.
+
+    >>> w, zero = init_lstm_weight(random.key(0), 3, 2, 1, False), jnp.zeros((1, 4, 2))
+    >>> parts = unpack_lstm_weights(w, 3, 2, 1, False)
+    >>> sizes = 3, 2, 1, 0.0, False
+    >>> y, h, c = lstm_ref(jnp.ones((4, 5, 3)), zero, zero, *parts, jnp.full(4, 5), *sizes)
+    >>> y.shape
+    (4, 5, 2)
     """
     if dropout:
         fail(
@@ -241,7 +263,14 @@ def lstm_fwd(
     bidirectional: bool,
     precision: Any,
 ) -> tuple[Any, Any]:
-    """The forward rule of `lstm`: results, and what its backward rule needs."""
+    """The forward rule of `lstm`: results, and what its backward rule needs.
+
+    >>> w, zero = init_lstm_weight(random.key(0), 3, 2, 1, False), jnp.zeros((1, 4, 2))
+    >>> sizes = 3, 2, 1, 0.0, False, None
+    >>> (y, h, c), _ = lstm_fwd(jnp.ones((4, 5, 3)), zero, zero, w, jnp.full(4, 5), *sizes)
+    >>> y.shape
+    (4, 5, 2)
+    """
     sizes = (input_size, hidden_size, num_layers, dropout, bidirectional)
 
     def run(x: Array, h_0: Array, c_0: Array, w: Array) -> Any:
@@ -260,7 +289,14 @@ def lstm_bwd(
     residuals: Any,
     gradients: Any,
 ) -> tuple[Any, ...]:
-    """The backward rule of `lstm`: cotangents of its operands; lengths have none."""
+    """The backward rule of `lstm`: cotangents of its operands; lengths have none.
+
+    >>> w, zero = init_lstm_weight(random.key(0), 3, 2, 1, False), jnp.zeros((1, 4, 2))
+    >>> x, lengths, sizes = jnp.ones((4, 5, 3)), jnp.full(4, 5), (3, 2, 1, 0.0, False, None)
+    >>> results, kept = lstm_fwd(x, zero, zero, w, lengths, *sizes)
+    >>> [None if ct is None else ct.shape for ct in lstm_bwd(*sizes, kept, results)]
+    [(4, 5, 3), (1, 4, 2), (1, 4, 2), (56,), None]
+    """
     return *residuals(gradients), None
 
 

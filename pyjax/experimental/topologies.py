@@ -17,6 +17,9 @@ class TopologyDescription:
 
     Attributes:
       devices: all of them.
+
+    >>> len(TopologyDescription(pyjax.devices()[:1]).devices)
+    1
     """
 
     def __init__(self, devices: Sequence[Device]) -> None:
@@ -39,6 +42,11 @@ def get_topology_desc(
 
     Raises:
       NotImplementedError: always; it says what there is instead.
+
+    >>> get_topology_desc("v5e:2x2")
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: get_topology_desc('v5e:2x2', None)...
     """
     fail(
         NotImplementedError,

@@ -12,7 +12,12 @@ from pyjax.core.structural import zeros_like_aval
 
 
 class Zero:
-    """A tangent or cotangent known to be zero; `aval` is that of the (co)tangent."""
+    """A tangent or cotangent known to be zero; `aval` is that of the (co)tangent.
+
+    >>> zero = Zero(ShapedArray((2,), "float32"))
+    >>> zero.instantiate().tolist()
+    [0.0, 0.0]
+    """
 
     __slots__ = ("aval",)
 
@@ -51,10 +56,19 @@ class UndefinedPrimal:
 
 
 def is_undefined_primal(x: Any) -> bool:
-    """Whether an operand of a transpose rule is linear."""
+    """Whether an operand of a transpose rule is linear.
+
+    >>> from pyjax.interpreters.ad import UndefinedPrimal
+    >>> is_undefined_primal(UndefinedPrimal(pyjax.typeof(1.0))), is_undefined_primal(1.0)
+    (True, False)
+    """
     return type(x) is UndefinedPrimal
 
 
 def instantiate_zeros(tangent: Any) -> Any:
-    """Zero becomes an array of zeros; other values stay."""
+    """Zero becomes an array of zeros; other values stay.
+
+    >>> instantiate_zeros(Zero(ShapedArray((2,), "float32"))).tolist(), instantiate_zeros(1.0)
+    ([0.0, 0.0], 1.0)
+    """
     return zeros_like_aval(tangent.aval) if type(tangent) is Zero else tangent

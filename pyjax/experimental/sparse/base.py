@@ -17,15 +17,27 @@ from pyjax.runtime.placement import block_until_ready
 
 
 class SparseEfficiencyError(ValueError):
-    """A sparse array would take more memory or time than it saves."""
+    """A sparse array would take more memory or time than it saves.
+
+    >>> issubclass(SparseEfficiencyError, ValueError)
+    True
+    """
 
 
 class SparseEfficiencyWarning(UserWarning):
-    """A sparse array takes more memory or time than it need."""
+    """A sparse array takes more memory or time than it need.
+
+    >>> issubclass(SparseEfficiencyWarning, UserWarning)
+    True
+    """
 
 
 class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
-    """A routine of a GPU's library does not serve an operation on a sparse array."""
+    """A routine of a GPU's library does not serve an operation on a sparse array.
+
+    >>> issubclass(CuSparseEfficiencyWarning, SparseEfficiencyWarning)
+    True
+    """
 
 
 class SparseInfo(NamedTuple):
@@ -67,6 +79,10 @@ class JAXSparse:
       shape: sizes of the dimensions of the array that it stands for.
       nse: number of stored elements (of each batch).
       dtype: that of the stored elements.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> isinstance(BCOO.fromdense(m), JAXSparse), isinstance(m, JAXSparse)
+    (True, False)
     """
 
     # NumPy hands operators over to the methods below, instead of taking this for a scalar.

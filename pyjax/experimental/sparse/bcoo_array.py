@@ -359,6 +359,10 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
       permutation: old positions of the dimensions, which stay among their kind.
     Raises:
       NotImplementedError: batch or dense dimensions would change places with others.
+
+    >>> m = BCOO.fromdense(jnp.array([[0.0, 2.0], [3.0, 0.0]]))
+    >>> bcoo_transpose(m, permutation=(1, 0)).todense().tolist()
+    [[0.0, 3.0], [2.0, 0.0]]
     """
     n_batch, n_sparse, _ = mat.layout
     permutation = tuple(int(p) for p in permutation)

@@ -179,6 +179,11 @@ def bcoo_gather(
         zero, or starts are known to be in bounds, there is a place for each element of the parts.
     Raises:
       NotImplementedError: dimensions of operand and indices are batched together.
+
+    >>> m = BCOO.fromdense(jnp.array([[0.0, 2.0], [3.0, 0.0]]))
+    >>> numbers = lax.GatherDimensionNumbers((1,), (0,), (0,))
+    >>> bcoo_gather(m, jnp.array([[1], [0]]), numbers, (1, 2)).todense().tolist()
+    [[3.0, 0.0], [0.0, 2.0]]
     """
     del unique_indices, indices_are_sorted
     numbers = dimension_numbers

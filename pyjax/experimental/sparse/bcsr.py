@@ -286,6 +286,11 @@ def bcsr_fromdense(
 
     Raises:
       ValueError: besides, the array does not have two sparse dimensions.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> s = bcsr_fromdense(m)
+    >>> s.data.tolist(), s.indices.tolist(), s.indptr.tolist()
+    ([2.0, 3.0], [1, 0], [0, 1, 2])
     """
     array = jnp.asarray(mat)
     if array.ndim - n_batch - n_dense != 2:
@@ -306,7 +311,13 @@ def bcsr_fromdense(
 
 
 def bcsr_extract(indices: ArrayLike, indptr: ArrayLike, mat: ArrayLike) -> Array:
-    """The elements of an array at places that indices and indptr give: (*batch, nse, *dense)."""
+    """The elements of an array at places that indices and indptr give: (*batch, nse, *dense).
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> s = BCSR.fromdense(m)
+    >>> bcsr_extract(s.indices, s.indptr, 10 * m).tolist()
+    [20.0, 30.0]
+    """
     return bcsr_extract_p.bind(*map(jnp.asarray, (indices, indptr, mat)))
 
 
@@ -351,21 +362,38 @@ def bcsr_dot_general(
 
 
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
-    """The array with elements at one place added up; see `bcoo_sum_duplicates`."""
+    """The array with elements at one place added up; see `bcoo_sum_duplicates`.
+
+    >>> parts = jnp.array([2.0, 3.0]), jnp.array([1, 1]), jnp.array([0, 2])
+    >>> bcsr_sum_duplicates(BCSR(parts, shape=(1, 2))).data.tolist()
+    [5.0]
+    """
     return BCSR.from_bcoo(bcoo_sum_duplicates(mat.to_bcoo(), nse=nse))
 
 
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
-    """The array with dimensions added or stretched; see `bcoo_broadcast_in_dim`."""
+    """The array with dimensions added or stretched; see `bcoo_broadcast_in_dim`.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> s = BCSR.fromdense(m)
+    >>> wide = bcsr_broadcast_in_dim(s, shape=(3, 2, 2), broadcast_dimensions=(1, 2))
+    >>> wide.todense().shape
+    (3, 2, 2)
+    """
     return BCSR.from_bcoo(
         bcoo_broadcast_in_dim(mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions)
     )
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
-    """Arrays one behind the other along a dimension; see `bcoo_concatenate`."""
+    """Arrays one behind the other along a dimension; see `bcoo_concatenate`.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> bcsr_concatenate([BCSR.fromdense(m)] * 2, dimension=0).todense().shape
+    (4, 2)
+    """
     return BCSR.from_bcoo(
         bcoo_concatenate([mat.to_bcoo() for mat in operands], dimension=dimension)
     )

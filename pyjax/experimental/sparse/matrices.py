@@ -364,13 +364,23 @@ def coo_fromdense(mat: ArrayLike, *, nse: int | None = None, index_dtype: Any = 
     Raises:
       ConcretizationTypeError: nse is None and values are not known.
       ValueError: the array is no matrix.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> s = coo_fromdense(m)
+    >>> s.data.tolist(), s.row.tolist(), s.col.tolist()
+    ([2.0, 3.0], [0, 1], [1, 0])
     """
     buffers, shape = _fromdense("coo_fromdense", coo_fromdense_p, mat, nse, index_dtype)
     return COO(tuple(buffers), shape=shape, rows_sorted=nse is None)
 
 
 def coo_todense(mat: COO) -> Array:
-    """All elements of a matrix; elements of one place are added up."""
+    """All elements of a matrix; elements of one place are added up.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> coo_todense(COO.fromdense(m)).tolist()
+    [[0.0, 2.0], [3.0, 0.0]]
+    """
     return coo_todense_p.bind(*mat.buffers, shape=mat.shape)
 
 
@@ -386,18 +396,34 @@ def coo_matvec(mat: COO, v: ArrayLike, transpose: bool = False) -> Array:
 
 
 def coo_matmat(mat: COO, B: ArrayLike, *, transpose: bool = False) -> Array:
-    """The product of a matrix, or of its transpose, with an array of two dimensions."""
+    """The product of a matrix, or of its transpose, with an array of two dimensions.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> coo_matmat(COO.fromdense(m), jnp.eye(2)).tolist()
+    [[0.0, 2.0], [3.0, 0.0]]
+    """
     return _applied(coo_matmat_p, mat, B, transpose, 2)
 
 
 def csr_fromdense(mat: ArrayLike, *, nse: int | None = None, index_dtype: Any = np.int32) -> CSR:
-    """A matrix of the elements that are not zero; see `coo_fromdense`."""
+    """A matrix of the elements that are not zero; see `coo_fromdense`.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> s = csr_fromdense(m)
+    >>> s.data.tolist(), s.indices.tolist(), s.indptr.tolist()
+    ([2.0, 3.0], [1, 0], [0, 1, 2])
+    """
     buffers, shape = _fromdense("csr_fromdense", csr_fromdense_p, mat, nse, index_dtype)
     return CSR(tuple(buffers), shape=shape)
 
 
 def csr_todense(mat: CSR) -> Array:
-    """All elements of a matrix; elements of one place are added up."""
+    """All elements of a matrix; elements of one place are added up.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> csr_todense(CSR.fromdense(m)).tolist()
+    [[0.0, 2.0], [3.0, 0.0]]
+    """
     return csr_todense_p.bind(*mat.buffers, shape=mat.shape)
 
 
@@ -413,7 +439,12 @@ def csr_matvec(mat: CSR, v: ArrayLike, transpose: bool = False) -> Array:
 
 
 def csr_matmat(mat: CSR, B: ArrayLike, *, transpose: bool = False) -> Array:
-    """The product of a matrix, or of its transpose, with an array of two dimensions."""
+    """The product of a matrix, or of its transpose, with an array of two dimensions.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> csr_matmat(CSR.fromdense(m), jnp.eye(2)).tolist()
+    [[0.0, 2.0], [3.0, 0.0]]
+    """
     return _applied(csr_matmat_p, mat, B, transpose, 2)
 
 

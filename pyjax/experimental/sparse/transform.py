@@ -84,6 +84,13 @@ class SparseTracer(Tracer):
 
     Attributes:
       spvalue: the sparse array.
+
+    >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
+    >>> seen = []
+    >>> f = sparsify(lambda x: seen.append(type(x) is SparseTracer) or x, use_tracer=True)
+    >>> _ = f(BCOO.fromdense(m))
+    >>> seen
+    [True]
     """
 
     __slots__ = ("spvalue",)
