@@ -59,7 +59,8 @@ GENERAL = (
     (
         "Narrow integers and wide indices",
         "`abs` and its like take int4 and uint4; JAX refuses them. uint32 indices above 2**31 are "
-        "out of bounds, as they say; JAX takes them for negative ones.",
+        "out of bounds, as they say; JAX takes them for negative ones, or leaves small unsigned "
+        "types as they are, so that jaxprs of indexing have other conversions.",
     ),
     (
         "Masks with more axes than the array",
@@ -132,9 +133,40 @@ GENERAL = (
         "`lax.scaled_dot` is a composite in jaxprs, not a primitive of its own.",
     ),
     (
-        "Small constants",
+        "Constants of programs",
         "Closed-over arrays of up to 64 bytes become constants of a program "
-        "(`jax_embedded_constants_max_bytes`; JAX: 32).",
+        "(`jax_embedded_constants_max_bytes`; JAX: 32), larger ones become its arguments, so that "
+        "programs that differ in them alone are one: the text of a lowered function has no "
+        "`dense<...>` of theirs, and more arguments. JAX writes them all into the text.",
+    ),
+    (
+        "Texts of programs",
+        "Jaxprs mean the same as JAX's, but may have other equations for the same function, and "
+        "with `source_info=True` they are printed with the line of each equation. In StableHLO "
+        "and HLO, small jitted functions are written out where JAX has calls of them.",
+    ),
+    (
+        "Options",
+        "Values of options are what they are written as: `config.jax_explicit_x64_dtypes` is "
+        '"warn", where JAX has the member of an enumeration, which prints as 1.',
+    ),
+    (
+        "Tables of rules",
+        "`interpreters.batching.primitive_batchers`, `ad.primitive_jvps` and their like are "
+        "mappings with a length that can be walked through; those of JAX are proxies, without.",
+    ),
+    (
+        "Functions with rules under named axes",
+        "Under vmap with an `axis_name`, results of functions with `custom_jvp` or `custom_vjp` "
+        "are taken to differ between examples, so that the function and its rules agree whatever "
+        "they do with the axis. `out_axes=None` is an error for them; JAX accepts it where no "
+        "operand is mapped. `out_axes=0` gives the same values.",
+    ),
+    (
+        "DLPack and strings",
+        "`from_dlpack(x, copy=False)` shares memory of any alignment; JAX refuses what is not "
+        "aligned to 64 bytes. `device_put` of an array of strings raises InvalidInputException, "
+        "which is a TypeError.",
     ),
 )
 
