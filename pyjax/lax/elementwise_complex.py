@@ -29,11 +29,13 @@ from pyjax.lax.arithmetic import (
     neg,
     real,
     reciprocal,
+    sign,
     square,
     sub,
 )
+from pyjax.lax.bitwise import bitwise_or
 from pyjax.lax.common import is_complex, scalar_like
-from pyjax.lax.compare import clamp, eq, full_value, gt, lt, select
+from pyjax.lax.compare import clamp, eq, full_value, gt, lt, ne, select
 from pyjax.lax.elementwise import (
     acos_p,
     acosh_p,
@@ -56,17 +58,42 @@ def _half_roots(z: Array) -> tuple[Array, Array]:
     return sqrt(complex(sub(one, x), neg(y))), sqrt(complex(add(one, x), y))
 
 
+def _infinite(x: Array) -> Array:
+    return eq(abs(x), scalar_like(np.inf, x))
+
+
+def _direction(z: Array) -> tuple[Array, Array, Array]:
+    """Where z is infinite, and its direction there: infinite parts are ±1, finite ones ±0."""
+    x, y = real(z), imag(z)
+
+    def part(v: Array) -> Array:
+        return select(_infinite(v), sign(v), mul(v, scalar_like(0, v)))
+
+    return bitwise_or(_infinite(x), _infinite(y)), part(x), part(y)
+
+
+def _infinity_like(y: Array) -> Array:
+    """inf with the sign of y, zeros told apart; of either sign for nan."""
+    signed = mul(atan2(y, full_value(y, -1)), scalar_like(np.inf, y))
+    return select(ne(y, y), full_value(y, np.inf), signed)
+
+
 def complex_asin(z: Array) -> Array:
     """Inverse sine; cuts on the real axis outside [-1, 1]."""
     minus, plus = _half_roots(z)
-    return complex(atan2(real(z), real(mul(minus, plus))), asinh(imag(mul(conj(minus), plus))))
+    angle, size = atan2(real(z), real(mul(minus, plus))), asinh(imag(mul(conj(minus), plus)))
+    far, x, y = _direction(z)
+    angle = select(far, atan2(x, abs(y)), angle)
+    return complex(angle, select(far, _infinity_like(imag(z)), size))
 
 
 def complex_acos(z: Array) -> Array:
     """Inverse cosine; cuts on the real axis outside [-1, 1]."""
     minus, plus = _half_roots(z)
-    angle = atan2(real(minus), real(plus))
-    return complex(add(angle, angle), asinh(imag(mul(conj(plus), minus))))
+    angle, size = atan2(real(minus), real(plus)), asinh(imag(mul(conj(plus), minus)))
+    far, x, y = _direction(z)
+    angle = select(far, atan2(abs(y), x), add(angle, angle))
+    return complex(angle, select(far, neg(_infinity_like(imag(z))), size))
 
 
 def complex_acosh(z: Array) -> Array:
@@ -74,8 +101,10 @@ def complex_acosh(z: Array) -> Array:
     x, y = real(z), imag(z)
     one = scalar_like(1, x)
     minus, plus = sqrt(complex(sub(x, one), y)), sqrt(complex(add(x, one), y))
-    angle = atan2(imag(minus), real(plus))
-    return complex(asinh(real(mul(conj(minus), plus))), add(angle, angle))
+    angle, size = atan2(imag(minus), real(plus)), asinh(real(mul(conj(minus), plus)))
+    far, x, y = _direction(z)
+    angle = select(far, atan2(y, x), add(angle, angle))
+    return complex(select(far, full_value(x, np.inf), size), angle)
 
 
 def _times_i(z: Array) -> Array:
@@ -110,6 +139,9 @@ def complex_atanh(z: Array) -> Array:
     # Where the squares may overflow it is 1 / z, and a quarter turn to the side of y.
     far = gt(max(size, abs(y)), scalar_like(1e15, x))
     modulus = select(far, real(reciprocal(z)), modulus)
+    infinite, direction, _ = _direction(z)
+    nothing = mul(select(ne(x, x), full_value(x, 0), direction), scalar_like(0, x))
+    modulus, far = select(infinite, nothing, modulus), bitwise_or(far, infinite)
     opposite = select(far, clamp(scalar_like(-1, x), y, one), opposite)
     adjacent = select(far, full_value(x, -np.inf), adjacent)
     return complex(modulus, mul(atan2(opposite, adjacent), scalar_like(0.5, x)))

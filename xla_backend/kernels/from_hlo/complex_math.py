@@ -56,6 +56,9 @@ class Reals:
         attributes = CompareAttributes(ComparisonDirection(direction))
         return self.b.compute(Opcode.COMPARE, P.PRED, (x, y), attributes)
 
+    def is_nan(self, x: Value) -> Value:
+        return self.compare(x, x, "NE")
+
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         return self.op(Opcode.SELECT, condition, x, y)
 
@@ -113,9 +116,10 @@ def exp(r: Reals, z: Pair) -> Pair:
     imag = r.mul(scale, r.op(Opcode.SINE, z[1]))
     zero = r.const(0)
     # A zero imaginary part stays zero even if the scale is infinite; a zero scale beats an infinite
-    # angle.
+    # angle. (The signs of a finite angle's cosine and sine stay.)
     imag = r.select(r.compare(z[1], zero, "EQ"), z[1], imag)
-    gone = r.both(r.compare(scale, zero, "EQ"), r.compare(z[0], r.const(float("-inf")), "EQ"))
+    gone = r.compare(z[0], r.const(float("-inf")), "EQ")
+    gone = r.both(gone, r.is_nan(real))
     return r.select2(gone, (zero, zero), (real, imag))
 
 
@@ -206,7 +210,11 @@ def sin(r: Reals, z: Pair) -> Pair:
 def cos(r: Reals, z: Pair) -> Pair:
     sinh, cosh = sinh_cosh(r, z[1])
     s, c = r.op(Opcode.SINE, z[0]), r.op(Opcode.COSINE, z[0])
-    return r.mul(c, cosh), r.neg(r.mul(s, sinh))
+    zero = r.const(0)
+    flat = r.either(r.compare(z[0], zero, "EQ"), r.compare(z[1], zero, "EQ"))
+    # Zero times infinity, or nan, is zero here; its sign is that of finite factors.
+    signs = r.mul(_copysign(r, zero, z[0]), _copysign(r, r.const(1), z[1]))
+    return r.mul(c, cosh), r.neg(r.select(flat, signs, r.mul(s, sinh)))
 
 
 def tanh(r: Reals, z: Pair) -> Pair:
@@ -217,7 +225,13 @@ def tanh(r: Reals, z: Pair) -> Pair:
     t, u = r.op(Opcode.TANH, x), r.op(Opcode.TAN, y)
     middle = divide(r, (t, u), (one, r.mul(t, u)))
     large = r.compare(r.abs(x), r.const(20), "GT")
-    return r.select2(large, (_copysign(r, one, x), r.mul(r.const(0), u)), middle)
+    found = r.select2(large, (_copysign(r, one, x), r.mul(r.const(0), u)), middle)
+    # An infinite angle has no tangent, but beside an infinite x; nor does it meet a zero.
+    zero = r.const(0)
+    wild = r.is_nan(u)
+    ends = r.both(wild, r.compare(r.abs(x), r.const(float("inf")), "EQ"))
+    found = r.select2(ends, (found[0], zero), r.select2(wild, (u, u), found))
+    return r.select2(r.compare(y, zero, "EQ"), (t, y), found)
 
 
 def tan(r: Reals, z: Pair) -> Pair:
@@ -272,9 +286,8 @@ def cbrt(r: Reals, z: Pair) -> Pair:
 
 def sign(r: Reals, z: Pair) -> Pair:
     size = hypot(r, z)
-    zero = r.const(0)
-    nothing = r.compare(size, zero, "EQ")
-    return r.select2(nothing, (zero, zero), (r.div(z[0], size), r.div(z[1], size)))
+    nothing = r.compare(size, r.const(0), "EQ")
+    return r.select2(nothing, z, (r.div(z[0], size), r.div(z[1], size)))
 
 
 _UNARY: dict[Opcode, Callable[[Reals, Pair], Pair]] = {
