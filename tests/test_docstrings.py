@@ -19,7 +19,6 @@ from docs.public_names import Public, documented, public_modules, public_objects
 from pyjax import lax
 
 SHARDS = 8
-SAMPLE = 12  # of so many examples, `make test` runs one
 
 # What examples take for granted, beside the names of the module that documents the object.
 NAMESPACE = {"np": np, "jnp": jnp, "pyjax": pyjax, "lax": lax}
@@ -51,11 +50,6 @@ def test_every_public_object_has_a_docstring_with_an_example() -> None:
     assert not [public.name for public in documented() if ">>>" not in public.doc]
 
 
-def test_a_sample_of_the_examples_runs() -> None:
-    run_examples(documented()[::SAMPLE])
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_examples_run(shard: int) -> None:
     run_examples(documented()[shard::SHARDS])

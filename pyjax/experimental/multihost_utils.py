@@ -120,8 +120,8 @@ def live_devices(devices: Sequence[Any]) -> Iterator[list[Any]]:
     Raises:
       ProcessFailureError: at its end, if one has failed meanwhile.
 
-    >>> with live_devices(all_devices()) as alive:
-    ...     len(alive) == len(all_devices())
+    >>> with live_devices(pyjax.devices()) as alive:
+    ...     len(alive) == len(pyjax.devices())
     True
     """
     _alone("live_devices")

@@ -13,9 +13,7 @@ def shard_map(
 ) -> Callable[..., Any]:
     """`pyjax.shard_map` with its older signature; `check_rep` is `check_vma`.
 
-    >>> import pyjax
-    >>> from pyjax import numpy as jnp
-    >>> mesh = pyjax.make_mesh((1,), ("i",))
+    >>> mesh = pyjax.make_mesh((1,), ("i",), axis_types=(pyjax.sharding.AxisType.Auto,))
     >>> shard_map(lambda x: x + 1, mesh, pyjax.P("i"), pyjax.P("i"))(jnp.arange(2)).tolist()
     [1, 2]
     """

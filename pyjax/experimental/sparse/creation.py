@@ -102,7 +102,7 @@ def random_bcoo(
     Raises:
       ValueError: the layout does not fit the shape.
 
-    >>> random_bcoo(random.key(0), (4, 5), dtype="float32")
+    >>> random_bcoo(pyjax.random.key(0), (4, 5), dtype="float32")
     BCOO(float32[4, 5], nse=4)
     """
     shape = as_shape(shape)
