@@ -38,6 +38,14 @@ class ArraySpec:
     def __init__(
         self, aval: ShapedArray, device: Device, committed: bool, sharding: Sharding | None = None
     ) -> None:
+        if not isinstance(aval, ShapedArray):
+            fail(
+                NotImplementedError,
+                f"A {aval.str_short()} is an argument or a result of a program.",
+                "Tokens order effects inside of one program; outside of programs there are arrays.",
+                "Call lax.create_token and lax.after_all in the jitted function that uses them; "
+                "effects with ordered=True need no token.",
+            )
         physical = physical_aval(aval)
         dtype = np.dtype(physical.dtype)
         self.kind = device.client.buffer_kind(device, physical.shape, dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from pyjax.experimental import (
     layout,
     mesh_utils,
     multihost_utils,
+    pjit,
     shard_alike,
     shard_map,
     topologies,
@@ -143,3 +146,9 @@ ERRORS = (
 def test_errors(call, error, message) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_pjit_takes_all_by_position() -> None:
+    f = pjit.pjit(lambda x, n: x**n, None, ONE[0], 1)
+    assert f(jnp.array([3.0]), 2).tolist() == [9.0]
+    assert functools.partial(pjit.pjit, static_argnums=1)(lambda x, n: x**n)(3.0, 2) == 9.0

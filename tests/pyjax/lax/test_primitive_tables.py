@@ -89,6 +89,16 @@ def test_tokens():
     assert "after_all" in str(pyjax.make_jaxpr(f)(1.0))
 
 
+@pytest.mark.parametrize(
+    "call", [lax.create_token, pyjax.jit(lax.create_token), pyjax.jit(lambda: lax.after_all())]
+)
+def test_tokens_stay_inside_of_programs(call) -> None:
+    with pytest.raises(
+        NotImplementedError, match=r"(?s)A token is an argument or a result.*ordered"
+    ):
+        call()
+
+
 def test_dce_sink():
     def f(x):
         lax.dce_sink(lax.sin(x))
