@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+
+import pytest
+
+
+class _Kept:
+    """Objects that the garbage collector looks at no more.
+
+    Collections take as long as there are objects to look at. The tests themselves, and what caches
+    keep of each, come to millions, and tests of what is let go collect often.
+    """
+
+    def __init__(self) -> None:
+        self._looked_through = self._added = 0
+
+    def add(self) -> None:
+        """Whatever lives now. When they have doubled, those that died meanwhile are let go."""
+        gc.collect()
+        self._added += len(gc.get_objects())
+        if self._added > self._looked_through:
+            gc.unfreeze()
+            gc.collect()
+            self._looked_through, self._added = len(gc.get_objects()), 0
+        gc.freeze()
+
+
+_kept = _Kept()
 
 
 def pytest_collection_finish() -> None:
-    """The hundreds of thousands of objects that the tests are made of stay for good: the garbage
-    collector, which tests of what is let go call, need not look at them each time."""
-    gc.collect()
-    gc.freeze()
+    _kept.add()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collections_look_at_one_module_of_tests() -> Iterator[None]:
+    """Collections in a module of tests do not look at what modules before it have left."""
+    yield
+    _kept.add()
