@@ -260,8 +260,6 @@ MISSING = (
         _OWN_TRACE,
         "`jax.extend.core.Primitive`; `jax.lax.create_token`.",
     ),
-    Missing("jax.extend.core.ClosedJaxpr", "final_aval_qdds in_aval_qdds is_high", _HIJAX, "None."),
-    Missing("jax.extend.core.Jaxpr", "final_aval_qdds in_aval_qdds is_high", _HIJAX, "None."),
     Missing(
         "jax.extend.core.JaxprEqn",
         "ctx",
@@ -282,7 +280,6 @@ MISSING = (
         "`def_impl`, `def_abstract_eval`, `def_effectful_abstract_eval` and the tables of "
         "`jax.interpreters`.",
     ),
-    Missing("jax.extend.core.Var", "final_qdd initial_qdd", _HIJAX, "None."),
     Missing("jax.extend.core.Var", "pretty_print", "Part of JAX's printer.", "`str(var)`."),
     Missing(
         "jax.extend.core.primitives",

@@ -33,6 +33,10 @@ class Var:
     """
 
     __slots__ = ("aval", "count")
+    # What is known of a state that changes while a program runs (`experimental.hijax`): values with
+    # one are no operands of programs.
+    initial_qdd: None = None
+    final_qdd: None = None
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval
@@ -122,10 +126,30 @@ class JaxprEqn:
 _EQN_FIELDS = ("invars", "outvars", "primitive", "params", "effects", "source")
 
 
-class _Printed:
-    """What has a text."""
+class _Program:
+    """What programs with and without constants have in common.
+
+    Attributes:
+      is_high: whether there are values of the users' own types (`experimental.hijax`) inside; those
+        types end with tracing.
+      in_aval_qdds, final_aval_qdds: types of the inputs, and what is known of their states before
+        and after a run: they have none.
+    """
 
     __slots__ = ()
+    is_high: bool = False
+
+    @property
+    def in_avals(self) -> list[Any]:
+        raise NotImplementedError
+
+    @property
+    def in_aval_qdds(self) -> list[Any]:
+        return self.in_avals
+
+    @property
+    def final_aval_qdds(self) -> list[Any]:
+        return self.in_avals
 
     def pretty_print(
         self,
@@ -142,7 +166,7 @@ class _Printed:
         return _to_text(self)
 
 
-class Jaxpr(_Printed):
+class Jaxpr(_Program):
     """A program: `invars` and `constvars` in, `outvars` out. Never changed once built.
 
     >>> jaxpr = pyjax.make_jaxpr(lambda x: 2 * x)(1.0).jaxpr
@@ -209,7 +233,7 @@ def _effects_on_inputs(effects: Effects, inputs: Sequence[Var], eqns: list[Jaxpr
     return frozenset(found)
 
 
-class ClosedJaxpr(_Printed):
+class ClosedJaxpr(_Program):
     """A jaxpr with values for its constvars. Equal by identity.
 
     >>> closed = pyjax.make_jaxpr(lambda x: 2 * x)(1.0)
@@ -353,10 +377,14 @@ def eval_jaxpr(
     consts: Sequence[Any],
     *args: Any,
     apply: Callable[[JaxprEqn, Sequence[Any]], Sequence[Any]] = bind_eqn,
+    propagate_source_info: bool = True,
 ) -> list[Any]:
     """Bind the equations one by one under the current trace; outputs as a list.
 
-    `apply(eqn, values)` gives an equation's results, to treat some of them in another way.
+    Args:
+      apply: `apply(eqn, values)` gives an equation's results, to treat some of them in another way.
+      propagate_source_info: operations keep the places that they were recorded at; else theirs is
+        that of whoever calls this.
     """
     if len(args) != len(jaxpr.invars):
         raise new_error(
@@ -373,7 +401,8 @@ def eval_jaxpr(
             values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]
             for dead in last_use.get(id(eqn), ()):
                 del env[dead]  # free buffers as soon as the program allows
-            override.frame = replay.at(eqn.source)
+            if propagate_source_info:
+                override.frame = replay.at(eqn.source)
             outs = as_recorded(eqn.invars, apply, eqn, values)
             for v, out in zip(eqn.outvars, outs):
                 env[v] = out

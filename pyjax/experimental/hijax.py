@@ -157,7 +157,7 @@ def hitype_of(value: Any) -> AbstractValue:
     )
 
 
-def cur_qdd(value: Any) -> Any:
+def cur_qdd(x: Any) -> Any:
     """The state, as types see it, that a value of a MutableHiType has now.
 
     Raises:
@@ -173,15 +173,15 @@ def cur_qdd(value: Any) -> Any:
     >>> hijax.cur_qdd(Counter())
     0
     """
-    aval = hitype_of(value)
+    aval = hitype_of(x)
     if not getattr(aval, "has_qdd", False):
         raise new_error(
             TypeError,
-            f"{type(value).__name__} has no state that its type depends on.",
+            f"{type(x).__name__} has no state that its type depends on.",
             "only values of a MutableHiType have",
             "Derive its type from hijax.MutableHiType, and give the class a method cur_qdd.",
         )
-    return value.cur_qdd()
+    return x.cur_qdd()
 
 
 class _AllowedEffects:

@@ -354,3 +354,26 @@ def test_signatures_of_compiled_functions() -> None:
     for follow in (True, False):
         assert str(inspect.signature(compiled, follow_wrapped=follow)) == "(x, *, n=1)"
     assert inspect.signature(type(compiled)).parameters
+
+
+def test_programs_have_no_values_of_own_types() -> None:
+    closed = pyjax.make_jaxpr(lambda x: 2 * x)(1.0)
+    for program in (closed, closed.jaxpr):
+        assert program.is_high is False
+        assert program.in_aval_qdds == program.final_aval_qdds == program.in_avals
+    (x,) = closed.jaxpr.invars
+    assert x.initial_qdd is None and x.final_qdd is None
+
+
+@pytest.mark.parametrize("propagates", [True, False])
+def test_operations_keep_their_places_or_have_those_of_who_evaluates(propagates: bool) -> None:
+    def recorded(x):
+        return lax.sin(x)
+
+    closed = pyjax.make_jaxpr(recorded)(1.0)
+
+    def evaluated(x):
+        return core.eval_jaxpr(closed.jaxpr, [], x, propagate_source_info=propagates)
+
+    (eqn,) = pyjax.make_jaxpr(evaluated)(1.0).eqns
+    assert eqn.source.function_name.endswith("recorded" if propagates else "evaluated")
