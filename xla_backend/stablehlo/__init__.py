@@ -1,5 +1,26 @@
-"""StableHLO: the textual dialect, both ways, and its conversion to and from HLO."""
+"""StableHLO: the textual dialect, both ways, and its conversion to and from HLO.
 
-from xla_backend.stablehlo.from_hlo import module_from_hlo as hlo_to_stablehlo
-from xla_backend.stablehlo.library import module_to_stablehlo as module_to_stablehlo
-from xla_backend.stablehlo.library import parse_stablehlo as parse_stablehlo
+The names load with their first use: attributes and types, which tracing writes, need no conversion.
+"""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+_PUBLIC = {
+    "hlo_to_stablehlo": ("xla_backend.stablehlo.from_hlo", "module_from_hlo"),
+    "module_to_stablehlo": ("xla_backend.stablehlo.library", "module_to_stablehlo"),
+    "parse_stablehlo": ("xla_backend.stablehlo.library", "parse_stablehlo"),
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _PUBLIC:
+        module, there = _PUBLIC[name]
+        return getattr(_import_module(module), there)
+    raise AttributeError(f"module 'xla_backend.stablehlo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
