@@ -14,7 +14,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
-from pyjax.core.errors import new_error
+from pyjax.core.errors import TypePromotionError, new_error
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 from pyjax.random.keys import laid_out, scalar_key, split
 from pyjax.random.sampling import (
@@ -32,11 +32,24 @@ Array = Any
 
 
 def _prepared(
-    name: str, key: Any, shape: Shape | None, dtype: Any, *params: Any
+    name: str, key: Any, shape: Shape | None, dtype: Any, *params: Any, narrows: bool = False
 ) -> tuple[Array, tuple[int, ...], np.dtype, list[Array]]:
-    """Checked key, shape and dtype, and the parameters converted and broadcast to the shape."""
+    """Checked key, shape and dtype, and the parameters converted and broadcast to the shape.
+
+    Raises:
+      TypePromotionError: a parameter does not fit into the dtype; not with `narrows`.
+    """
     kind = float_dtype(name, dtype)
     target = result_shape(name, shape, *params)
+    for p in () if narrows else params:
+        if jnp.result_type(p, kind) != kind:
+            raise new_error(
+                TypePromotionError,
+                f"In arguments to {name}, cannot safely cast argument of type "
+                f"{dtypes.dtype(p)} to {kind}.",
+                "The result has that dtype, and the argument would lose digits or a part.",
+                "Pass dtype=, or convert the argument: x.real, x.astype(...).",
+            )
     full = [jnp.broadcast_to(lax.convert_element_type(p, kind), target) for p in params]
     return scalar_key(name, key), target, kind, full
 
@@ -119,7 +132,7 @@ def weibull_min(
     """
     target = result_shape("weibull_min", as_shape("weibull_min", shape), scale, concentration)
     scalar, target, kind, (scale, concentration) = _prepared(
-        "weibull_min", key, target, dtype, scale, concentration
+        "weibull_min", key, target, dtype, scale, concentration, narrows=True
     )
     return scale * lax.pow(exponential(scalar, target, kind), 1 / concentration)
 
@@ -314,7 +327,7 @@ def gamma(
     >>> abs(gamma(key(0), 3.0, (10_000,)).mean() - 3) < 0.1
     Array(True, dtype=bool)
     """
-    scalar, target, _, (a,) = _prepared("gamma", key, shape, dtype, a)
+    scalar, target, _, (a,) = _prepared("gamma", key, shape, dtype, a, narrows=True)
     return _gamma(scalar, a, target, False)
 
 
@@ -327,7 +340,7 @@ def loggamma(
     >>> loggamma(key(0), 3.0, (2,)).shape
     (2,)
     """
-    scalar, target, _, (a,) = _prepared("loggamma", key, shape, dtype, a)
+    scalar, target, _, (a,) = _prepared("loggamma", key, shape, dtype, a, narrows=True)
     return _gamma(scalar, a, target, True)
 
 

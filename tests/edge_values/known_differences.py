@@ -49,7 +49,8 @@ GENERAL = (
         "A primitive without `def_impl` that has a lowering rule is compiled and run; JAX raises. "
         "Rules of `mlir.register_lowering` take and give instructions of pyjax's HLO, not values "
         "of MLIR; `lower_fun` makes such rules, here as there. `cacheable` and `inline` change "
-        "nothing.",
+        "nothing. Gradients are weakly typed where the argument is; JAX's are not where the rule "
+        "of `def_abstract_eval` drops the mark.",
     ),
     (
         "Functions with a rule for vmap",

@@ -465,3 +465,27 @@ def test_a_comparison_does_not_use_up_keys() -> None:
     with pyjax.debug_key_reuse(True):
         same, _ = pyjax.jit(lambda key: (key == key, random.uniform(key)))(random.key(7))
     assert same.item()
+
+
+NARROW = {
+    "beta": lambda x, **kw: random.beta(KEY, 1.0, x, **kw),
+    "f": lambda x, **kw: random.f(KEY, x, 1.0, **kw),
+    "triangular": lambda x, **kw: random.triangular(KEY, 0.5, x, 2.0, **kw),
+    **{
+        name: lambda x, name=name, **kw: getattr(random, name)(KEY, x, **kw)
+        for name in ("chisquare", "lognormal", "pareto", "rayleigh", "t", "wald")
+    },
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_parameters_that_would_lose_something_are_refused(name) -> None:
+    draw = NARROW[name]
+    said = f"In arguments to {name}, cannot safely cast"
+    for too_wide in (1.0 + 2j, jnp.ones((), np.complex64)):
+        with pytest.raises(pyjax.errors.TypePromotionError, match=said):
+            draw(too_wide)
+    with pytest.raises(ValueError, match=f"{said} argument of type float32 to float16"):
+        draw(jnp.ones(()), dtype="float16")
+    for fits in (1, 1.0, np.float16(1), jnp.ones((), int)):
+        assert draw(fits, dtype="float16").dtype == np.float16
