@@ -59,11 +59,13 @@ from pyjax.runtime.dispatch import (
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef
+from pyjax.runtime.result_layouts import Place, place_of
 from pyjax.runtime.sized_programs import SizedProgram, has_traced_sizes
 from pyjax.sharding.mesh import AbstractMesh
 from pyjax.sharding.shardings import NamedSharding, resolve_device
 from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.device_group import DeviceGroup
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +248,8 @@ class Jit:
         ]
         if self._device is not None:
             self._check_places(arrays, in_tree)
-            arrays = [argument_on(self._device, a) for a in arrays]
+            if not isinstance(self._device, DeviceGroup):  # how they lie there, the program knows
+                arrays = [argument_on(self._device, a) for a in arrays]
         static_key = self._signature.static_key(static) if static else ()
         key = (in_tree.exact_key(), static_key, tuple([a.spec for a in arrays]), trace_context())
         compiled = self._compiled.find(key)
@@ -382,7 +385,9 @@ class Jit:
         device, committed = placement(arrays) if self._device is None else (self._device, True)
         donated = self._donated(traced)
         flags = tuple((name, repr(value)) for name, value in self._compiler_options.items())
-        places = tuple([a.device if a.committed else None for a in arrays])
+        place = self._place(traced, arrays, device, committed)
+        device, committed = place.device, place.committed
+        places = tuple([a.spec.device if a.committed else None for a in arrays])
         build = Build(places, device, donated, flags)
         if options.explain_cache_misses.here()[0].value and (traced.builds or not traced.why):
             where, why = compile_log.caller(), self._why_compiled(traced, build)
@@ -396,11 +401,11 @@ class Jit:
                 committed,
                 donated,
                 self._compiler_options,
-                self._shardings.of_results(traced, arrays, device),
+                self._shardings.layouts(traced, arrays, place),
             )
         traced.builds[build] = None
         self._warn_of_donations(traced, donated)
-        program.bring_from([a.device for a in arrays])
+        program.bring_from([a.spec for a in arrays])
         if options.distributed_debug.here()[0].value:
             logger.warning(
                 "Running jitted function %s: process %d, device %s, arguments %s",
@@ -410,6 +415,13 @@ class Jit:
                 ", ".join(a.aval.str_short() for a in arrays),
             )
         return Compiled(program, traced.out_tree, traced.out_tree.is_leaf())
+
+    def _place(
+        self, traced: TracedFunction, leaves: Sequence[Any], device: Device, committed: bool
+    ) -> Place:
+        """Where the program runs, for arguments that are committed to a device, or are not."""
+        inputs = self._shardings.of_arguments(traced, leaves)
+        return place_of(traced.with_constants, inputs, device, committed, self._name)
 
     def _warn_of_donations(self, traced: TracedFunction, donated: tuple[bool, ...]) -> None:
         if not any(donated):
@@ -450,10 +462,8 @@ class Jit:
             self._name,
             self._compiler_options,
             device,
-            lambda device: (
-                self._shardings.of_inputs(traced, leaves, device),
-                self._shardings.of_results(traced, leaves, device),
-            ),
+            lambda device, committed: self._place(traced, leaves, device, committed),
+            lambda place: self._shardings.layouts(traced, leaves, place),
         )
 
     @api_boundary
@@ -499,7 +509,7 @@ class Jit:
 def _committed_place(x: Any) -> Device | None:
     """The device of a committed array, or of a description of an array with a sharding."""
     if type(x) is DeviceArray:
-        return x.device if x.committed else None
+        return x.spec.device if x.committed else None
     sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
         return None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail, new_error
 from pyjax.core.pytree import tree_unflatten
 from pyjax.core.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path
 from pyjax.interpreters.traced_function import TracedFunction
 from pyjax.lax.sharding_constraint import sharding_constraint_p
-from pyjax.runtime.result_layouts import Shardings, result_shardings
+from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings, result_shardings
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import (
     NamedSharding,
@@ -63,32 +65,44 @@ class JitShardings:
         leaves = tree_flatten((self.inputs, self._outputs))[0]
         return common_device([x for x in leaves if not isinstance(x, PartitionSpec)])
 
-    def of_results(
-        self, traced: TracedFunction, arrays: Sequence[Any], device: Device
-    ) -> Shardings:
-        """How the results of a program lie, for arguments that lie as `arrays` do, or are described
-        as lying.
+    def layouts(
+        self, traced: TracedFunction, arrays: Sequence[Any], place: Place
+    ) -> ProgramLayouts:
+        """How the arguments of a program lie, which lie as `arrays` do, or are described as lying,
+        and its results.
 
         Raises:
           ValueError: a sharding does not fit its array.
         """
-        given = self._of_arguments(traced)
-        inputs = [
-            _lies(x) if wanted is None else wanted
-            for x, wanted in zip(arrays, given or [None] * len(arrays))
-        ]
-        found = list(result_shardings(traced.with_constants, inputs, device))
+        inputs = self.of_arguments(traced, arrays)
+        found = list(result_shardings(traced.with_constants, inputs, place.device))
         wanted = self._of_outputs(traced)
         if any(s is not None for s in wanted):
             found = found or [None] * len(wanted)
             found = [own if own is not None else other for own, other in zip(wanted, found)]
-        return found
+        return ProgramLayouts(inputs, found, place.mesh)
 
-    def of_inputs(self, traced: TracedFunction, arrays: Sequence[Any], device: Device) -> Shardings:
-        """How the arguments of a program are taken."""
+    def of_arguments(self, traced: TracedFunction, arrays: Sequence[Any]) -> Shardings:
+        """How the arguments of a program are to lie, or lie; None: nothing is said.
+
+        Raises:
+          ValueError: an array that is committed to a mesh is to lie otherwise.
+        """
         given = self._of_arguments(traced) or [None] * len(arrays)
-        default = SingleDeviceSharding(device)
-        return [s or _lies(x) or default for s, x in zip(given, arrays)]
+        found: list[Sharding | None] = []
+        for number, (wanted, x) in enumerate(zip(given, arrays)):
+            lies = _lies(x)
+            if wanted is None or lies is None or wanted.is_equivalent_to(lies, len(np.shape(x))):
+                found.append(lies if wanted is None else wanted)
+                continue
+            fail(
+                ValueError,
+                "Sharding passed to jit does not match the sharding on the respective arg. Got "
+                f"sharding: {wanted}, arg sharding: {lies} for leaf {number} of the arguments.",
+                "an array that was put somewhere stays there",
+                "device_put the argument to the sharding that jit was given, or leave that out",
+            )
+        return found
 
     def constrained(self, traced: TracedFunction, results: Sequence[Any]) -> list[Any]:
         """The results of a call inside of another program, laid out as they are to be."""

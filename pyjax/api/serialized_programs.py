@@ -23,7 +23,7 @@ from pyjax.core.errors import fail
 from pyjax.core.tree_util import PyTreeDef
 from pyjax.runtime.array import array_from_host
 from pyjax.runtime.dispatch import make_program
-from pyjax.runtime.result_layouts import Shardings
+from pyjax.runtime.result_layouts import ProgramLayouts
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.proto import module_from_proto, module_to_proto
@@ -46,7 +46,7 @@ class _Record(NamedTuple):
     donated: tuple[bool, ...]
     constants: Sequence[tuple[ShapedArray, np.ndarray]]
     function: str  # its name and place, for messages
-    shardings: tuple[Shardings, Shardings]
+    layouts: ProgramLayouts
 
 
 def serialize(compiled: Compiled) -> bytes:
@@ -83,7 +83,7 @@ def serialize(compiled: Compiled) -> bytes:
         compiled._donated,
         [(x.aval, np.asarray(x.stored_array)) for x in made_of.constants],
         name,
-        made_of.shardings,
+        made_of.layouts,
     )
     buffer = io.BytesIO()
     _Pickler(buffer).dump(tuple(record))
@@ -136,13 +136,11 @@ def deserialize(
     constants = [array_from_host(x, aval, device) for aval, x in record.constants]
     debug = DebugInfo("jit", record.function)
     committed = record.committed or devices is not None
-    layouts = record.shardings[1]
+    layouts = ProgramLayouts(*record.layouts)
     program = make_program(
         executable, constants, record.out_avals, device, committed, debug, layouts
     )
-    made_of = MadeOf(
-        module, options, constants, device, committed, debug, None, False, record.shardings
-    )
+    made_of = MadeOf(module, options, constants, device, committed, debug, None, False, layouts)
     signature = (record.in_avals, record.out_avals, in_tree, out_tree, record.donated)
     return Compiled(signature, made_of, executable, program)
 

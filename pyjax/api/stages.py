@@ -24,7 +24,7 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.lax.faults.guard import check_results
-from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.array import DeviceArray, everything_on, moved, relaid
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import (
     as_operand,
@@ -38,12 +38,13 @@ from pyjax.runtime.dispatch import (
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef, RefProgram, ref_program
-from pyjax.runtime.result_layouts import Shardings
-from pyjax.sharding.shardings import SingleDeviceSharding
+from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings
+from pyjax.sharding.shardings import Sharding
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target, find_target
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.target_code import TargetCode
 
 CompilerOptions = dict[str, Any]
@@ -162,14 +163,16 @@ class Traced(_Stage):
         fun_name: str,
         compiler_options: CompilerOptions,
         device: Device | None,
-        shardings: Callable[[Device], tuple[Shardings, Shardings]],
+        place: Callable[[Device, bool], Place],
+        layouts: Callable[[Place], ProgramLayouts],
     ) -> None:
         super().__init__(closed.in_avals, closed.out_avals, in_tree, out_tree, donated)
         self.jaxpr = closed
         self.fun_name = fun_name
         self._compiler_options = compiler_options
         self._device = device  # of `jit(device=...)` or committed arguments; None: the default
-        self._shardings = shardings  # of arguments and results, on a device
+        self._place = place  # from a device, and whether it is asked for, to where it runs
+        self._layouts = layouts
 
     @property
     def out_avals(self) -> Any:
@@ -191,8 +194,9 @@ class Traced(_Stage):
           NotImplementedError: there are several platforms.
         """
         del _private_parameters
-        committed = self._device is not None
-        device = self._device if self._device is not None else default_device()
+        asked = self._device is not None
+        place = self._place(default_device() if self._device is None else self._device, asked)
+        device = place.device
         platforms = dict.fromkeys(lowering_platforms or (device.platform,))
         if len(platforms) > 1:
             fail(
@@ -206,9 +210,11 @@ class Traced(_Stage):
         closed, given = (self.jaxpr, self._donated) if refs is None else (refs.closed, refs.donated)
         hoisted, constants = hoist_constants(closed)
         donated = given if any(given) else ()
-        module = lower(hoisted, self.fun_name, platform, donated)
-        shardings = self._shardings(device)
-        return Lowered(self, module, constants, device, committed, refs, platform, shardings)
+        layouts = self._layouts(place)
+        of_values = layouts if refs is None else refs.layouts(layouts)
+        spread = of_values.spread(device, hoisted, [x.sharding for x in constants])
+        module = lower(hoisted, self.fun_name, platform, donated, spread)
+        return Lowered(self, module, constants, hoisted, place, refs, platform, layouts)
 
 
 class Lowered(_Stage):
@@ -224,21 +230,22 @@ class Lowered(_Stage):
         traced: Traced,
         module: HloModule,
         constants: Sequence[DeviceArray],
-        device: Device,
-        committed: bool,
+        closed: ClosedJaxpr,
+        place: Place,
         refs: RefProgram | None,
         platform: str,
-        shardings: tuple[Shardings, Shardings],
+        layouts: ProgramLayouts,
     ) -> None:
+        """`closed`: what was lowered; `constants` are its last arguments."""
         super().__init__(*traced._signature())
         self._traced = traced
         self._module = module
         self._constants = constants
-        self._device = device
-        self._committed = committed  # whether results are committed to the device
+        self._closed = closed
+        self._device, self._committed, _ = place
         self._refs = refs
         self._platform = platform
-        self._shardings = shardings
+        self._layouts = layouts
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The program before optimisation.
@@ -331,7 +338,8 @@ class Lowered(_Stage):
         debug = self._traced.jaxpr.jaxpr.debug_info
         refs = self._refs
         out_avals = self._flat_out_avals if refs is None else refs.closed.out_avals
-        layouts = self._shardings[1]
+        layouts = self._layouts if refs is None else refs.layouts(self._layouts)
+        layouts = layouts.found(executable, self._closed)
         program = make_program(
             executable, self._constants, out_avals, device, self._committed, debug, layouts
         )
@@ -346,7 +354,7 @@ class Lowered(_Stage):
             debug,
             self._traced.jaxpr,
             refs is not None,
-            self._shardings,
+            layouts if refs is None else self._layouts,
         )
         return Compiled(self._signature(), made_of, executable, program)
 
@@ -372,7 +380,7 @@ class MadeOf(NamedTuple):
       committed: whether results are committed to the device.
       closed: what was lowered; None if another process did it.
       with_refs: whether the function takes or closes over mutable references.
-      shardings: of arguments and results.
+      layouts: of arguments and results.
     """
 
     module: HloModule
@@ -383,7 +391,7 @@ class MadeOf(NamedTuple):
     debug: DebugInfo
     closed: ClosedJaxpr | None
     with_refs: bool
-    shardings: tuple[Shardings, Shardings]
+    layouts: ProgramLayouts
 
 
 class Compiled(_Stage):
@@ -434,18 +442,40 @@ class Compiled(_Stage):
     def _placed(self, array: DeviceArray, position: int) -> DeviceArray:
         """An argument on the device of the program."""
         device = self._made_of.device
-        if array.device is device:
-            return array
+        if array.spec.device is device:
+            return self._as_compiled(array, position)
         if array.committed:
             fail(
                 ValueError,
                 f"argument leaf {position}, {array.aval.str_short()}, is committed to "
-                f"{array.device}, but the program was compiled for {device}",
+                f"{array.spec.device}, but the program was compiled for {device}",
                 "a compiled program runs on one device, and committed arrays stay where they are",
                 "move the argument with pyjax.device_put(x, device), or lower and compile for "
                 "arguments that lie there",
             )
-        return argument_on(device, array)
+        how = self._layouts.inputs[position] if isinstance(device, DeviceGroup) else None
+        return argument_on(device, array) if how is None else moved(array, device, how)
+
+    def _as_compiled(self, array: DeviceArray, position: int) -> DeviceArray:
+        """An argument that lies as the program takes it."""
+        if not isinstance(array.spec.device, DeviceGroup):
+            return array
+        wanted = self._layouts.inputs[position]
+        if wanted is not None and not array.sharding.is_equivalent_to(wanted, array.ndim):
+            fail(
+                ValueError,
+                "Compiled object called with input sharding(s) that do not match the sharding(s) "
+                f"the computation was compiled with: argument leaf {position}, "
+                f"{array.aval.str_short()}, lies as {array.sharding}, and the program takes it as "
+                f"{wanted}",
+                "the program of each device is for parts of one shape",
+                "pyjax.device_put(x, compiled.input_shardings[0][...]) lays it out so",
+            )
+        return array if wanted is None else relaid(array, wanted)
+
+    @property
+    def _layouts(self) -> ProgramLayouts:
+        return self._made_of.layouts
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         return self(*args, **kwargs)
@@ -482,14 +512,17 @@ class Compiled(_Stage):
 
     @property
     def input_shardings(self) -> Any:
-        return tree_unflatten(self.in_tree, self._made_of.shardings[0])
+        return tree_unflatten(self.in_tree, self._said(self._layouts.inputs, self.in_tree))
 
     @property
     def output_shardings(self) -> Any:
-        default = SingleDeviceSharding(self._made_of.device)
-        count = self.out_tree.num_leaves
-        known = self._made_of.shardings[1] or [None] * count
-        return tree_unflatten(self.out_tree, [s or default for s in known])
+        return tree_unflatten(self.out_tree, self._said(self._layouts.results, self.out_tree))
+
+    def _said(self, known: Shardings, tree: PyTreeDef) -> list[Sharding]:
+        """Of each leaf; all of it on the device of the program, if nothing is said."""
+        default = everything_on(self._made_of.device)
+        known = [*known, *[None] * (tree.num_leaves - len(known))]
+        return [s or default for s in known[: tree.num_leaves]]
 
     input_formats = input_shardings
     output_formats = output_shardings

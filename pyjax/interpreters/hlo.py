@@ -7,8 +7,9 @@ see
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +24,18 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
 from pyjax.core.xla_attributes import Attributes
 from pyjax.interpreters.batching import batch_jaxpr
+from pyjax.interpreters.manual_mesh import ManualMesh
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.interpreters.source_locations import SourceLocations
 from pyjax.interpreters.staging import trace_to_jaxpr
 from xla_backend.hlo.annotation_text import merged_frontend_attributes
+from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Computation, Instruction, OpMetadata
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
@@ -70,13 +74,30 @@ def constant_array(value: Any, aval: Any) -> np.ndarray:
     return np.asarray(value).astype(aval.dtype, copy=False)
 
 
+class Spread(NamedTuple):
+    """How the arrays of a program lie over devices that run it together.
+
+    Attributes:
+      devices: in the order of their numbers.
+      inputs, results: how each lies; of a result None: the compiler chooses.
+    """
+
+    devices: Sequence[Any]
+    inputs: Sequence[Sharding]
+    results: Sequence[Sharding | None]
+
+
 class ModuleContext:
     """What lowerings of one module share: the cache of computations for jaxprs and reducers, and
     the places that operations come from."""
 
-    def __init__(self, name: str, platform: str = "cpu") -> None:
+    def __init__(self, name: str, platform: str = "cpu", devices: Sequence[Any] = ()) -> None:
+        """`devices`: those that run the program together, in their order."""
         self.name = name
         self.platform = platform
+        self.devices = devices
+        self.manual: ManualMesh | None = None  # inside of what says itself what each device does
+        self._channels = itertools.count(1)
         self.computations: dict[Any, Computation] = {}
         self.keep_alive: list[Any] = []  # jaxprs whose ids are keys of `computations`
         self.host_callbacks: list[
@@ -84,6 +105,10 @@ class ModuleContext:
         ] = []  # functions called by the module, kept with the executable
         self.locations = SourceLocations()
         self.meshes: dict[str, str] = {}  # what shardings name, by what they look like
+
+    def next_channel(self) -> int:
+        """A number that no other collective has."""
+        return next(self._channels)
 
     def mesh_name(self, text: str) -> str:
         """The name of a mesh in the module."""
@@ -366,6 +391,7 @@ def lower_jaxpr_to_module(
     kept_inputs: Sequence[bool] | None = None,
     platform: str = "cpu",
     arg_names: Sequence[str] = (),
+    spread: Spread | None = None,
 ) -> HloModule:
     """Lower a program.
 
@@ -375,13 +401,15 @@ def lower_jaxpr_to_module(
       donated: per input, whether its buffer may be reused for an output of the same type.
       kept_inputs: per input; the others get no parameter (they must be unused).
       arg_names: names of the inputs, for parameters and messages.
+      spread: of a program that several devices run together.
     Returns:
       A module whose parameters are the (kept) flat inputs; the root is the output, or a tuple if
       there is not exactly one.
     """
     jaxpr = closed.jaxpr
     check_lowerable(jaxpr.effects)
-    module_context = ModuleContext(f"jit({name})", platform)
+    devices = () if spread is None else spread.devices
+    module_context = ModuleContext(f"jit({name})", platform, devices)
     builder = HloBuilder("main")
     keep = list(kept_inputs) if kept_inputs is not None else [True] * len(jaxpr.invars)
     args: list[Any] = []
@@ -392,14 +420,21 @@ def lower_jaxpr_to_module(
             continue
         if i < len(arg_names):
             builder.metadata = OpMetadata(op_name=arg_names[i])
-        args.append(builder.parameter(number, aval_to_shape(v.aval)))
+        parameter = builder.parameter(number, aval_to_shape(v.aval))
+        if spread is not None:
+            parameter.annotations = {"sharding": str(spread.inputs[i])}
+        args.append(parameter)
         number += 1
     caller = running_chain()
     outs = lower_into(LoweringContext(module_context, builder, (), caller), closed, args)
     builder.metadata = OpMetadata()
+    if spread is not None:
+        wanted = zip(outs, spread.results)
+        outs = [x if s is None else constrained(builder, x, s) for x, s in wanted]
     root = outs[0] if len(outs) == 1 else builder.tuple(outs)
     module = HloModule(_identifier(f"jit_{name}"), source_tables=module_context.locations.tables())
     module.add_computation(builder.build(root), entry=True)
+    module.num_partitions = len(devices) or 1
     if donated:
         kept_donated = [d for d, k in zip(donated, keep) if k]
         kept_avals = [v.aval for v, k in zip(jaxpr.invars, keep) if k]
@@ -410,6 +445,13 @@ def lower_jaxpr_to_module(
     if module_context.host_callbacks:
         module.attributes["host_callbacks"] = tuple(module_context.host_callbacks)
     return module
+
+
+def constrained(builder: HloBuilder, x: Instruction, sharding: Sharding) -> Instruction:
+    """A value that the compiler is to lay out so."""
+    call = builder.add(Opcode.CUSTOM_CALL, (x,), CustomCallAttributes("Sharding"), shape=x.shape)
+    call.annotations = {"sharding": str(sharding)}
+    return call
 
 
 def check_lowerable(effects: Effects) -> None:

@@ -8,10 +8,10 @@ computed does not depend on them. Layer: interpreters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
+from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxprs_in_params
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters.rules import called_programs, elementwise_primitives
 
@@ -38,8 +38,8 @@ Known = Layout | None
 LayoutRule = Callable[[JaxprEqn, Sequence[Known]], Sequence[Known]]
 
 layout_rules: dict[Primitive, LayoutRule] = {}
-# Those whose results have a layout though no operand has.
-layout_sources: set[Primitive] = set()
+# Those whose results have a layout though no operand has: from their parameters to the mesh.
+layout_sources: dict[Primitive, Callable[[dict[str, Any]], Any]] = {}
 
 
 def moved(to: Callable[[JaxprEqn, Entries], Entries]) -> LayoutRule:
@@ -84,6 +84,16 @@ def has_sources(closed: ClosedJaxpr) -> bool:
         if called is not None and has_sources(eqn.params[called]):
             return True
     return False
+
+
+def meshes_of(jaxpr: Jaxpr) -> Iterator[Any]:
+    """The meshes that a program names, in the order of its equations."""
+    for eqn in jaxpr.eqns:
+        mesh_of = layout_sources.get(eqn.primitive)
+        if mesh_of is not None:
+            yield mesh_of(eqn.params)
+        for inner in jaxprs_in_params(eqn.params):
+            yield from meshes_of(inner)
 
 
 def layouts_of_results(closed: ClosedJaxpr, inputs: Sequence[Known]) -> list[Known]:

@@ -25,7 +25,9 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, not_mapped
 from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported
 from pyjax.interpreters.varying import Variation, joined, varying_rules
+from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
+from pyjax.lax.collectives_lowering import lowering_over_mesh, reduction
 from pyjax.lax.common import dtype_of, is_inexact, scalar_like, shape_of
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import iota
@@ -33,6 +35,7 @@ from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
 from pyjax.lax.nary import define
 from pyjax.lax.reduce import reduce_max, reduce_min, reduce_sum
+from xla_backend.hlo.opcode import Opcode
 
 AxisName = Any
 
@@ -62,19 +65,6 @@ def named_effects(*avals: Any, **params: Any) -> frozenset:
     return frozenset(NamedAxisEffect(n) for n in names_of(axes) if not isinstance(n, int))
 
 
-def lowering_without_axis(name: str) -> Callable[..., Any]:
-    def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
-        axes = params.get("axes", params.get("axis_name", ()))
-        fail(
-            NameError,
-            f"Found an unbound axis name: {axes}.",
-            f"{name} was compiled outside of a map that binds it.",
-            "call it inside vmap(f, axis_name=...).",
-        )
-
-    return rule
-
-
 # -- psum, pmax, pmin ------------------------------------------------------------------------------
 
 
@@ -84,7 +74,12 @@ def _reduction_aval(*avals: ShapedArray, axes: tuple[Any, ...], **groups: Any) -
 
 
 def _define_reduction(
-    name: str, reduce_one: Callable[..., Array], of_constant: Any, jvp: Any, transpose: Any = None
+    name: str,
+    opcode: Opcode,
+    reduce_one: Callable[..., Array],
+    of_constant: Any,
+    jvp: Any,
+    transpose: Any = None,
 ) -> Any:
     def collective(
         axis_name: Any, axis_size: int, args: Any, dims: Any, *, axes: Any, **groups: Any
@@ -115,7 +110,7 @@ def _define_reduction(
         jvp=jvp,
         transpose=transpose,
         batching=batching,
-        lowering=lowering_without_axis(name),
+        lowering=lowering_over_mesh(name, reduction(opcode)),
         effects=named_effects,
         collective_batching=collective,
     )
@@ -139,7 +134,7 @@ def _times_size(x: Array, size: int) -> Array:
     return mul(x, scalar_like(size, x))
 
 
-psum_p: Primitive = _define_reduction("psum", reduce_sum, _times_size, LINEAR)
+psum_p: Primitive = _define_reduction("psum", Opcode.ADD, reduce_sum, _times_size, LINEAR)
 
 
 # What psum is where types say along which mesh axes values vary: the transpose of `pvary`. That of
@@ -149,11 +144,12 @@ def _psum_invariant_transpose(cts: Sequence[Any], *args: Any, axes: Any) -> list
 
 
 psum_invariant_p: Primitive = _define_reduction(
-    "psum_invariant", reduce_sum, _times_size, LINEAR, _psum_invariant_transpose
+    "psum_invariant", Opcode.ADD, reduce_sum, _times_size, LINEAR, _psum_invariant_transpose
 )
 _no_extremum_jvp = Unsupported("differentiate jnp.max over lax.all_gather of the operand instead")
-pmax_p: Primitive = _define_reduction("pmax", reduce_max, lambda x, size: x, _no_extremum_jvp)
-pmin_p: Primitive = _define_reduction("pmin", reduce_min, lambda x, size: x, _no_extremum_jvp)
+_same = lambda x, size: x
+pmax_p: Primitive = _define_reduction("pmax", Opcode.MAXIMUM, reduce_max, _same, _no_extremum_jvp)
+pmin_p: Primitive = _define_reduction("pmin", Opcode.MINIMUM, reduce_min, _same, _no_extremum_jvp)
 
 
 def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
@@ -248,7 +244,7 @@ axis_index_p: Primitive = define(
     jvp=ZERO_TANGENT,
     transpose=Unsupported("axis_index has no operands"),
     batching=Unsupported("axis_index has no operands"),
-    lowering=lowering_without_axis("axis_index"),
+    lowering=lowering_over_mesh("axis_index", collectives_lowering.axis_index),
     effects=named_effects,
     collective_batching=lambda name, axis_size, args, dims, **params: (
         [iota(np.int32, axis_size)],
@@ -338,7 +334,7 @@ ppermute_p: Primitive = define(
         ppermute_p.bind_all(*args, **params),
         list(dims),
     ),
-    lowering=lowering_without_axis("ppermute"),
+    lowering=lowering_over_mesh("ppermute", collectives_lowering.ppermute),
     effects=named_effects,
     collective_batching=lambda name, size, args, dims, *, axis_name, perm: _ppermute_collective(
         name, size, args, dims, perm=perm

@@ -22,18 +22,19 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import LINEAR
 from pyjax.interpreters.varying import Variation, varying_rules
+from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import mul
 from pyjax.lax.collectives import (
     AxisName,
     axis_index,
     check_bound,
-    lowering_without_axis,
     named_effects,
     names_of,
     no_groups,
     psum,
     varying_after,
 )
+from pyjax.lax.collectives_lowering import lowering_over_mesh
 from pyjax.lax.common import canonical_axis, shape_of
 from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
 from pyjax.lax.nary import define, expand_to
@@ -145,7 +146,7 @@ def _define_all_gather(name: str, transpose_rule: Any) -> Primitive:
         jvp=LINEAR,
         transpose=transpose_rule,
         batching=batching,
-        lowering=lowering_without_axis(name),
+        lowering=lowering_over_mesh(name, collectives_lowering.all_gather),
         effects=named_effects,
         collective_batching=_all_gather_collective,
     )
@@ -318,7 +319,7 @@ all_to_all_p: Primitive = define(
     jvp=LINEAR,
     transpose=_all_to_all_transpose,
     batching=_all_to_all_batching,
-    lowering=lowering_without_axis("all_to_all"),
+    lowering=lowering_over_mesh("all_to_all", collectives_lowering.all_to_all),
     effects=named_effects,
     collective_batching=_all_to_all_collective,
 )

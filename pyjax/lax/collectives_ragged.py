@@ -24,7 +24,6 @@ from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.collectives import (
     AxisName,
     check_bound,
-    lowering_without_axis,
     named_effects,
     no_groups,
     one_name,
@@ -32,6 +31,7 @@ from pyjax.lax.collectives import (
     varying_after,
 )
 from pyjax.lax.collectives_gather import all_to_all
+from pyjax.lax.collectives_lowering import lowering_over_mesh
 from pyjax.lax.common import dtype_of, shape_of
 from pyjax.lax.compare import full_value, ge, lt, select
 from pyjax.lax.convert import convert_element_type
@@ -173,7 +173,7 @@ ragged_all_to_all_p: Primitive = define(
     jvp=FullJvp(_jvp),
     transpose=_transpose,
     batching=_batching,
-    lowering=lowering_without_axis("ragged_all_to_all"),
+    lowering=lowering_over_mesh("ragged_all_to_all"),
     effects=named_effects,
     collective_batching=_collective,
 )

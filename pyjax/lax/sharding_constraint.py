@@ -1,7 +1,7 @@
-"""with_sharding_constraint: a layout that a value must have. With one device it changes nothing.
+"""with_sharding_constraint: a layout that a value must have.
 
-It is written into the program all the same: as a sharding of HLO, or in the sharding dialect
-(`jax_use_shardy_partitioner`), where names of meshes and axes stay. The compiler takes it out.
+It is written into the program: as a sharding of HLO, or, where that runs on one device, in the
+sharding dialect (`jax_use_shardy_partitioner`), where names of meshes and axes stay.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from pyjax.core.jaxpr import JaxprEqn
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_map
+from pyjax.interpreters.hlo import constrained
 from pyjax.interpreters.layouts import Known, layout_rules, layout_sources
 from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.nary import define, unary_transpose
 from pyjax.runtime.placement import set_layouts_of_tracers
 from pyjax.runtime.result_layouts import layout_of
+from pyjax.sharding.hlo_shardings import hlo_sharding
 from pyjax.sharding.mesh import AbstractMesh, devices_in_context, get_abstract_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import (
@@ -48,8 +50,11 @@ def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any)
 
 
 def _constraint_lowering(ctx: Any, x: Instruction, *, sharding: Any) -> Instruction:
-    if not isinstance(sharding, NamedSharding):
+    if not isinstance(sharding, NamedSharding) or ctx.module.manual is not None:
         return x
+    devices = ctx.module.devices
+    if devices:
+        return constrained(ctx.builder, x, hlo_sharding(sharding, devices, x.shape.rank))
     if options.use_shardy_partitioner.value:
         mesh = ctx.module.mesh_name(_mesh_text(sharding))
         text = f"#sdy.sharding<@{mesh}, [{', '.join(_dialect_axes(sharding, x.shape.rank))}]>"
@@ -98,7 +103,7 @@ sharding_constraint_p: Primitive = define(
 
 
 layout_rules[sharding_constraint_p] = _constraint_layout
-layout_sources.add(sharding_constraint_p)
+layout_sources[sharding_constraint_p] = lambda params: getattr(params["sharding"], "mesh", None)
 
 
 def _put(x: Tracer, sharding: Any) -> Any:

@@ -1,8 +1,9 @@
 """The primitive of shard_map, with its rules: a program that runs on a block of each operand.
 
 The program sees some axes of a mesh as named axes, and is traced, differentiated and transposed
-under them (`in_body`). Where it runs, it is mapped over these axes, on one device: operands are cut
-into blocks, collectives are those of vmap, and results are put together.
+under them (`in_body`). On the devices of its mesh each runs the body on its blocks
+(shard_map_parts.py). On one device it is mapped over these axes: operands are cut into blocks,
+collectives are those of vmap, and results are put together.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from pyjax.parallel.blocks import (
     split,
     whole_shape,
 )
+from pyjax.parallel.shard_map_parts import is_by_parts, lower_by_parts
 from pyjax.runtime.result_layouts import layout_of
 from pyjax.sharding.mesh import AbstractMesh, AxisType, Mesh, use_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
@@ -537,6 +539,8 @@ def mapped_program(avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
 
 
 def _lowering(ctx: LoweringContext, *operands: Instruction, **params: Any) -> list[Instruction]:
+    if is_by_parts(ctx, **params):
+        return lower_by_parts(ctx, *operands, **params)
     mapped = mapped_program(ctx.avals_in, params)
     names = ctx.names
     ctx.names = (*names, *(ctx.source.names if ctx.source else ()), "shard_map")
@@ -607,5 +611,5 @@ def _layouts(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
 
 
 layout_rules[shard_map_p] = _layouts
-layout_sources.add(shard_map_p)
+layout_sources[shard_map_p] = lambda params: params["mesh"]
 program_contexts[shard_map_p] = in_body_of

@@ -18,10 +18,13 @@ from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import Frame, python_user_frame
 from pyjax.runtime.devices import backends, default_device
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
-from pyjax.sharding.shardings import Shard, Sharding, SingleDeviceSharding
+from pyjax.sharding.mesh import Mesh
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.places import set_place_finder
 
@@ -48,14 +51,26 @@ class ArraySpec:
             )
         physical = physical_aval(aval)
         dtype = np.dtype(physical.dtype)
-        self.kind = device.client.buffer_kind(device, physical.shape, dtype)
         self.aval = aval
         self.device = device
         self.committed = committed
-        self.sharding = SingleDeviceSharding(device) if sharding is None else sharding
+        self.sharding = everything_on(device) if sharding is None else sharding
+        if isinstance(device, DeviceGroup):
+            parts = self.sharding.devices_indices_map(aval.shape)
+            indices = [parts[one] for one in device.devices]
+            self.kind: Any = device.parts_kind(physical.shape, dtype, indices)
+        else:
+            self.kind = device.client.buffer_kind(device, physical.shape, dtype)
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
+
+
+def everything_on(device: Device) -> Sharding:
+    """All of an array on a device, or on each one of a group."""
+    if isinstance(device, DeviceGroup):
+        return NamedSharding(Mesh(np.array(device.devices), ("devices",)), PartitionSpec())
+    return SingleDeviceSharding(device)
 
 
 def _line() -> object:
@@ -88,7 +103,7 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
 
 
 def laid_out(spec: ArraySpec, sharding: Sharding) -> ArraySpec:
-    """The one spec object of such arrays with another layout on their device."""
+    """The one spec object of such arrays with another layout on their device, or group of them."""
     key = (spec.aval, spec.device, spec.committed, sharding)
     found = _specs.find(key)
     if found is None:
@@ -98,7 +113,7 @@ def laid_out(spec: ArraySpec, sharding: Sharding) -> ArraySpec:
 
 
 class DeviceArray(BufferHolder, core_array.Array):
-    """An array in the memory of one device."""
+    """An array in the memory of one device, or in parts in that of several."""
 
     __slots__ = ()
     spec: ArraySpec
@@ -139,8 +154,10 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self.spec.aval.dtype.itemsize
 
     @property
-    def device(self) -> Device:
-        return self.spec.device
+    def device(self) -> Device | Sharding:
+        """The device that has it; of several, how it lies over them."""
+        spec = self.spec
+        return spec.sharding if isinstance(spec.device, DeviceGroup) else spec.device
 
     @property
     def committed(self) -> bool:
@@ -152,7 +169,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self.spec.device.platform
 
     def devices(self) -> set[Device]:
-        return {self.spec.device}
+        return self.spec.sharding.device_set
 
     @property
     def sharding(self) -> Sharding:
@@ -168,14 +185,32 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     @property
     def is_fully_replicated(self) -> bool:
-        return True
+        return self.spec.sharding.is_fully_replicated
 
     @property
     def addressable_shards(self) -> list[Shard]:
         sharding, device = self.spec.sharding, self.spec.device
+        if isinstance(device, DeviceGroup):
+            return self._shards(device)
         index = sharding.devices_indices_map(self.shape)[device]
         shape = sharding.shard_shape(self.shape)
         return [Shard(device, index, 0, self if shape == self.shape else self.reshape(shape))]
+
+    def _shards(self, group: DeviceGroup) -> list[Shard]:
+        """The part of each device, as an array in the same memory."""
+        buffer = self._buffer()
+        sharding = self.spec.sharding
+        aval = self.aval.update(shape=sharding.shard_shape(self.shape))
+        indices = sharding.devices_indices_map(self.shape)
+        seen: dict[Any, int] = {}
+        shards = []
+        for device, part in zip(group.devices, buffer.buffers):
+            index = indices[device]
+            bounds = tuple((s.start, s.stop) for s in index)
+            number = seen[bounds] = seen.get(bounds, -1) + 1
+            array = array_from(lambda own: own, part, array_spec(aval, device, True))
+            shards.append(Shard(device, index, number, array))
+        return sorted(shards, key=lambda shard: shard.device.id)
 
     @property
     def global_shards(self) -> list[Shard]:
@@ -454,7 +489,8 @@ class DeviceArray(BufferHolder, core_array.Array):
                 f"{self.aval.str_short()} is a scalar, which has no axis to iterate over.",
                 "Use the value itself, or x.reshape(1).",
             )
-        if not isinstance(self.spec.aval.dtype, np.dtype):
+        over_several = isinstance(self.spec.device, DeviceGroup)
+        if over_several or not isinstance(self.spec.aval.dtype, np.dtype):
             return (self[i] for i in range(self.shape[0]))
         aval = self.spec.aval.update(shape=self.shape[1:])
         spec = array_spec(aval, self.spec.device, self.spec.committed)
@@ -557,21 +593,49 @@ def from_numpy(value: np.ndarray, spec: ArraySpec) -> DeviceArray:
     return _from_view(spec, value)
 
 
-def moved(array: DeviceArray, device: Device) -> DeviceArray:
-    """The array for a program on a device: itself where the memory is the same, else a copy."""
-    if array.device.shares_memory_with(device):
+def out_of_reach(
+    given: ArraySpec, device: Device, wanted: Sharding | None = None
+) -> ArraySpec | None:
+    """What an array of a kind is to become for a program on a device, which cannot use it as it
+    is; None: it can.
+
+    Args:
+      wanted: how a program on a group of devices takes it; None: all of it on every device.
+    """
+    if isinstance(device, DeviceGroup):
+        wanted = everything_on(device) if wanted is None else wanted
+        if given.device is device and given.sharding == wanted:
+            return None
+        return laid_out(array_spec(given.aval, device, True), wanted)
+    if given.device.shares_memory_with(device):
+        return None
+    return array_spec(given.aval, device, given.committed)
+
+
+def moved(array: DeviceArray, device: Device, wanted: Sharding | None = None) -> DeviceArray:
+    """The array for a program on a device (see `out_of_reach`): itself where it can be used as it
+    is, else a copy."""
+    spec = out_of_reach(array.spec, device, wanted)
+    if spec is None:
         return array
+    over_several = isinstance(device, DeviceGroup)
+    if over_several and spec.sharding.is_equivalent_to(array.sharding, array.ndim):
+        return relaid(array, spec.sharding)
     if armed:
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.IMPLICIT, what, device)
-    return from_numpy(array.stored_array, array_spec(array.aval, device, array.committed))
+    return from_numpy(array.stored_array, spec)
 
 
 def array_from_host(
     value: Any, aval: ShapedArray, device: Device | None = None, committed: bool = False
 ) -> DeviceArray:
     """An array with a copy of a NumPy value or Python scalar, converted to `aval`'s dtype."""
-    spec = array_spec(aval, device or default_device(), committed)
+    return from_host(value, array_spec(aval, device or default_device(), committed))
+
+
+def from_host(value: Any, spec: ArraySpec) -> DeviceArray:
+    """An array of a kind with a copy of a NumPy value or Python scalar."""
     conversion = host_conversions.get(type(value))
     if conversion is not None:
         value = conversion(value)

@@ -31,6 +31,8 @@ from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import warn_user
 from pyjax.interpreters import hlo, partial_eval
+from pyjax.interpreters.hlo import Spread
+from pyjax.interpreters.layouts import layout_sources
 from pyjax.runtime import persistent_cache as persistent_cache  # wires the options to it
 from pyjax.runtime import shape_generic, sized_programs
 from pyjax.runtime.array import (
@@ -46,11 +48,16 @@ from pyjax.runtime.devices import default_device
 from pyjax.runtime.profile_guided import recompile_when_measured
 from pyjax.runtime.program import Call, Program
 from pyjax.runtime.refs import DeviceRef, ref_program
-from pyjax.runtime.result_layouts import Shardings, result_shardings
+from pyjax.runtime.result_layouts import (
+    ProgramLayouts,
+    mesh_of_group,
+    place_of,
+    result_shardings,
+)
 from pyjax.runtime.sized_programs import SizedProgram
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.mesh import devices_in_context
-from pyjax.sharding.shardings import NamedSharding
+from pyjax.sharding.shardings import NamedSharding, Sharding
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.debug_options import DebugOptions, current_debug_options, with_overrides
@@ -61,6 +68,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets import built_in
 from xla_backend.user_passes import on_user_passes_change, user_passes
@@ -154,11 +162,20 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]
     return ClosedJaxpr(hoisted, [closed.consts[i] for i in kept]), values
 
 
-def lower(closed: ClosedJaxpr, name: str, platform: str, donated: Sequence[bool] = ()) -> HloModule:
-    """HLO of a jaxpr whose large constants have been hoisted, for the devices of a platform."""
+def lower(
+    closed: ClosedJaxpr,
+    name: str,
+    platform: str,
+    donated: Sequence[bool] = (),
+    spread: Spread | None = None,
+) -> HloModule:
+    """HLO of a jaxpr whose large constants have been hoisted, for the devices of a platform, or for
+    several that run it together."""
     start = time.perf_counter()
     with timed(LOWERING, f"jit({name})"):
-        module = hlo.lower_jaxpr_to_module(closed, name, donated=donated, platform=platform)
+        module = hlo.lower_jaxpr_to_module(
+            closed, name, donated=donated, platform=platform, spread=spread
+        )
     if options.log_compiles.value:
         logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
     return module
@@ -231,18 +248,19 @@ def make_program(
     device: Device,
     committed: bool,
     debug: DebugInfo = UNKNOWN,
-    layouts: Shardings = (),
+    layouts: ProgramLayouts = ProgramLayouts(),
 ) -> Program:
     """Wrap an executable; which donations came true is read off its aliases.
 
     Args:
-      layouts: how the first results lie, or None for one that has no mesh.
+      layouts: of arguments and results; on a group of devices of all of them.
     """
     specs = [array_spec(aval, device, committed) for aval in out_avals]
-    for i, sharding in enumerate(layouts):
+    for i, sharding in enumerate(layouts.results):
         if sharding is not None:
             specs[i] = laid_out(array_spec(out_avals[i], device, True), sharding)
-    return Program(executable, device, constants, specs, debug)
+    inputs = layouts.inputs if isinstance(device, DeviceGroup) else ()
+    return Program(executable, device, constants, specs, debug, inputs)
 
 
 class Guarded(NamedTuple):
@@ -292,18 +310,19 @@ def compile_jaxpr(
     committed: bool,
     donated: Sequence[bool] = (),
     overrides: Mapping[str, Any] | None = None,
-    layouts: Shardings = (),
+    layouts: ProgramLayouts = ProgramLayouts(),
 ) -> Program | SizedProgram:
-    """Lower and compile a jaxpr for one device.
+    """Lower and compile a jaxpr for one device, or for a group that runs it together.
 
     Args:
       overrides: XLA flags for this program.
-      layouts: of its results.
+      layouts: of its arguments and results.
     """
     check_execution(name)
     with_refs = ref_program(closed, donated)
     if with_refs is not None:
         closed, donated = with_refs.closed, with_refs.donated
+        layouts = with_refs.layouts(layouts)
     has_sizes = options.dynamic_shapes.value and sized_programs.has_traced_sizes(closed.jaxpr)
     if has_sizes and fault_checks() is not None:
         fail(
@@ -356,7 +375,7 @@ def _compile_jaxpr(
     committed: bool,
     donated: Sequence[bool],
     overrides: Mapping[str, Any] | None,
-    layouts: Shardings = (),
+    layouts: ProgramLayouts = ProgramLayouts(),
 ) -> Program:
     options_now = compile_options(
         with_overrides(dict(overrides)) if overrides else current_debug_options()
@@ -368,14 +387,15 @@ def _compile_jaxpr(
             debug = closed.jaxpr.debug_info
             return make_program(generic, (), closed.out_avals, device, committed, debug, layouts)
     hoisted, constants = hoist_constants(closed)
-    module = lower(hoisted, name, device.platform, donated if any(donated) else ())
+    spread = layouts.spread(device, hoisted, [x.sharding for x in constants])
+    module = lower(hoisted, name, device.platform, donated if any(donated) else (), spread)
     if options.dump_ir_to.value:
         _dump_ir(closed, module, device)
     debug = closed.jaxpr.debug_info
 
     def made(executable: LoadedExecutable) -> Program:
-        avals = closed.out_avals
-        return make_program(executable, constants, avals, device, committed, debug, layouts)
+        avals, found = closed.out_avals, layouts.found(executable, hoisted)
+        return make_program(executable, constants, avals, device, committed, debug, found)
 
     if not profiled_runs:
         return made(_compile_module(module, device, options_now))
@@ -497,17 +517,17 @@ def placement(arrays: Sequence[DeviceArray]) -> tuple[Device, bool]:
     committed: DeviceArray | None = None
     for array in arrays:
         if array.spec.committed:
-            if committed is not None and committed.device is not array.device:
+            if committed is not None and committed.spec.device is not array.spec.device:
                 raise new_error(
                     ValueError,
                     "arguments are committed to different devices: "
-                    f"{committed.aval.str_short()} on {committed.device} and "
-                    f"{array.aval.str_short()} on {array.device}. "
+                    f"{committed.aval.str_short()} on {committed.spec.device} and "
+                    f"{array.aval.str_short()} on {array.spec.device}. "
                     "Move one of them with pyjax.device_put(x, device).",
                 )
             committed = array
     if committed is not None:
-        return committed.device, True
+        return committed.spec.device, True
     return default_device(), False
 
 
@@ -551,19 +571,43 @@ def _compile_primitive(
     options_now = compile_options(current_debug_options())
     inputs = [a.spec.sharding if type(a) is DeviceArray else None for a in arrays]
     over_mesh = any(isinstance(s, NamedSharding) for s in inputs) or not devices_in_context().empty
-    if fault_checks() is None and not _watched(options_now) and not over_mesh:
+    names_mesh = primitive in layout_sources
+    if not (fault_checks() or _watched(options_now) or over_mesh or names_mesh):
         found = shape_generic.find_primitive(primitive, avals, params, device.client, options_now)
         if found is not None:
             program = make_program(found[0], (), found[1], device, committed, debug)
-            program.bring_from([a.device for a in arrays])
+            program.bring_from([a.spec for a in arrays])
             return program
     closed, _ = partial_eval.trace_to_jaxpr(
         lambda *xs: primitive.bind_all(*xs, **params), avals, debug=debug
     )
-    layouts = result_shardings(closed, inputs, device)
-    compiled = compile_jaxpr(closed, primitive.name, device, committed, layouts=layouts)
-    compiled.bring_from([a.device for a in arrays])
+    place = place_of(closed, inputs, device, committed, primitive.name)
+    results = result_shardings(closed, inputs, place.device)
+    layouts = ProgramLayouts(inputs, results, place.mesh)
+    compiled = compile_jaxpr(closed, primitive.name, place.device, place.committed, layouts=layouts)
+    compiled.bring_from([a.spec for a in arrays])
     return compiled
+
+
+def resharded(array: DeviceArray, sharding: Sharding) -> DeviceArray:
+    """An array that lies over a group of devices, laid out over them in another way: the devices
+    exchange what the others need."""
+    spec = array.spec
+    key = (spec, sharding, trace_context())
+    program = _resharding.find(key)
+    if program is None:
+        closed, _ = partial_eval.trace_to_jaxpr(lambda x: [x], [spec.aval])
+        layouts = ProgramLayouts([spec.sharding], [sharding], mesh_of_group(spec.device))
+        program = _resharding.make(
+            key, lambda: compile_jaxpr(closed, "reshard", spec.device, True, layouts=layouts)
+        )
+    return program.call([array])[0]
+
+
+# Programs that lay arrays out anew: by the array's kind, and how it is to lie.
+_resharding: BoundedCache[Any, Program | SizedProgram] = BoundedCache(
+    PROGRAMS, lambda p: p.held_bytes
+)
 
 
 def clear_caches() -> None:

@@ -14,10 +14,19 @@ from pyjax.core.memory_space import MemorySpace
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
-from pyjax.runtime.array import DeviceArray, array_from_host, array_spec, from_numpy, relaid
+from pyjax.runtime.array import (
+    DeviceArray,
+    array_from_host,
+    array_spec,
+    everything_on,
+    from_host,
+    from_numpy,
+    laid_out,
+    relaid,
+)
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import get_backend
-from pyjax.runtime.dispatch import as_array
+from pyjax.runtime.dispatch import as_array, resharded
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.layouts import Format, Layout
 from pyjax.sharding.mesh import get_abstract_mesh
@@ -30,6 +39,7 @@ from pyjax.sharding.shardings import (
     resolve_device,
 )
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.device_group import DeviceGroup
 
 
 @api_boundary
@@ -45,7 +55,7 @@ def device_put(
 
     Args:
       x: pytree of values.
-      device: Device, one-device Sharding, PartitionSpec for the mesh in context, None (the default
+      device: Device, Sharding, PartitionSpec for the mesh in context, None (the default
         device, uncommitted), `memory.Space.Device` (where it is) or Format (a sharding, and NumPy's
         order of elements), or a pytree prefix of those.
       src: where the values are; ignored.
@@ -55,8 +65,8 @@ def device_put(
       TypeError: a leaf is not a valid array type, or `device` is none of the above.
       ValueError: a PartitionSpec without a mesh in context; a kind of memory that there is not; a
         layout of another rank; a spec that does not fit; `donate` and `may_alias`.
-      NotImplementedError: another memory than the device's; several devices; another order of
-        elements than NumPy's.
+      NotImplementedError: another memory than the device's; another order of elements than
+        NumPy's.
 
     >>> device_put([1.0, 2]) [1].dtype
     dtype('int32')
@@ -101,10 +111,33 @@ def _put(value: Any, target: Any) -> Any:
             )
         # Where a program runs is the compiler's business.
         return value if device is None else _lay_out[0](value, sharding)
+    if isinstance(device, DeviceGroup):
+        how = sharding if isinstance(sharding, Sharding) else everything_on(device)
+        return _spread(value, device, how)
     put = _put_on(value, device)
     if isinstance(sharding, (NamedSharding, SingleDeviceSharding)) and device is not None:
         return relaid(put, sharding)
     return put
+
+
+def _spread(value: Any, group: DeviceGroup, sharding: Sharding) -> DeviceArray:
+    """An array cut as told over the devices of a group."""
+    if type(value) is not DeviceArray:
+        aval = abstractify(value)
+        if armed:
+            check_transfer(Direction.TO_DEVICE, Transfer.EXPLICIT, description(value), group)
+        return from_host(value, laid_out(array_spec(aval, group, True), sharding))
+    spec = laid_out(array_spec(value.aval, group, True), sharding)
+    if value.spec is spec:
+        return value
+    if value.spec.device is group:
+        if sharding.is_equivalent_to(value.sharding, value.ndim):
+            return relaid(value, sharding)
+        return resharded(value, sharding)
+    if armed:
+        what = value.aval.str_short()
+        check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, group)
+    return from_numpy(value.stored_array, spec)
 
 
 def _as_it_is(value: Tracer, sharding: Any) -> Tracer:
@@ -141,9 +174,9 @@ def _put_on(value: Any, device: Device | None) -> Any:
 
 
 def _copied_to(device: Device, array: DeviceArray) -> DeviceArray:
-    if array.device is device and array.committed:
+    if array.spec.device is device and array.committed:
         return array
-    if armed and array.device is not device:
+    if armed and array.spec.device is not device:
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, device)
     return from_numpy(array.stored_array, array_spec(array.aval, device, True))
@@ -151,9 +184,9 @@ def _copied_to(device: Device, array: DeviceArray) -> DeviceArray:
 
 def argument_on(device: Device, array: DeviceArray) -> DeviceArray:
     """The array committed to the device that a program is bound to, a copy if it was not."""
-    if array.device is device and array.committed:
+    if array.spec.device is device and array.committed:
         return array
-    if armed and not array.device.shares_memory_with(device):
+    if armed and not array.spec.device.shares_memory_with(device):
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.IMPLICIT, what, device)
     return from_numpy(array.stored_array, array_spec(array.aval, device, True))

@@ -15,7 +15,15 @@ from pyjax._config import options
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.errors import JaxRuntimeError, fail, new_error
 from pyjax.core.source_info import Frame, python_user_frame, summarize
-from pyjax.runtime.array import ArraySpec, DeviceArray, deleted_error, moved, out_of_memory
+from pyjax.runtime.array import (
+    ArraySpec,
+    DeviceArray,
+    deleted_error,
+    moved,
+    out_of_memory,
+    out_of_reach,
+)
+from pyjax.sharding.shardings import Sharding
 from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
@@ -28,17 +36,24 @@ LONG_SECONDS = 1e-3
 Call = Callable[[Sequence[DeviceArray]], list[DeviceArray]]
 
 
-def bringing(call: Call, devices: Sequence[Device], target: Device) -> Call:
-    """A call that moves those of its arguments, which come from these devices, that lie in memory
-    which `target` does not reach."""
-    away = [i for i, device in enumerate(devices) if not device.shares_memory_with(target)]
+def bringing(
+    call: Call,
+    given: Sequence[ArraySpec],
+    device: Device,
+    wanted: Sequence[Sharding | None] = (),
+) -> Call:
+    """A call that moves those of its arguments, which are of the kinds `given`, that a program on a
+    device does not reach; a group takes them as `wanted` says."""
+    wanted = wanted or [None] * len(given)
+    pairs = [*zip(given, wanted)]
+    away = [(i, how) for i, (own, how) in enumerate(pairs) if out_of_reach(own, device, how)]
     if not away:
         return call
 
     def bring(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         here = list(arguments)
-        for i in away:
-            here[i] = moved(here[i], target)
+        for i, how in away:
+            here[i] = moved(here[i], device, how)
         return call(here)
 
     return bring
@@ -99,6 +114,7 @@ class Program:
       executable: the compiled program.
       constants: arrays passed after the arguments at each call (values the function closed over).
       out_specs: kind of each output.
+      in_shardings: how each argument and constant lies, of a program on a group of devices.
       donated: numbers of the donated arguments: those whose memory an output takes over.
       seconds: that the last run took of one that may be long, or an estimate.
       call: runs on arrays whose specs are those the program was compiled for, returns a list of
@@ -116,10 +132,14 @@ class Program:
         constants: Sequence[DeviceArray],
         out_specs: Sequence[ArraySpec],
         debug: DebugInfo = UNKNOWN,
+        in_shardings: Sequence[Sharding | None] = (),
     ) -> None:
         self.executable = executable
-        self.constants = tuple(moved(constant, device) for constant in constants)
         self._device = device
+        self.in_shardings = tuple(in_shardings)
+        ends = self.in_shardings[len(self.in_shardings) - len(constants) :]
+        wanted = ends or [None] * len(constants)
+        self.constants = tuple(moved(c, device, how) for c, how in zip(constants, wanted))
         self.out_specs = tuple(out_specs)
         self.donated = frozenset(executable.aliases.values())
         self._debug = debug
@@ -155,7 +175,9 @@ class Program:
     def replace(self, executable: LoadedExecutable) -> Call:
         """Run another executable of the same program from now on; calls under way end with the one
         they began with. Returns how that is called, without the wrappers."""
-        other = Program(executable, self._device, self.constants, self.out_specs, self._debug)
+        other = Program(
+            executable, self._device, self.constants, self.out_specs, self._debug, self.in_shardings
+        )
         call = other.call
         for wrapper in self._wrappers:
             call = wrapper(call)
@@ -163,10 +185,10 @@ class Program:
         self.call = call
         return other.call
 
-    def bring_from(self, devices: Sequence[Device]) -> None:
-        """Arguments come from these devices: from now on each call moves those that lie in memory
-        which the program does not reach."""
-        self.wrap(lambda call: bringing(call, devices, self._device))
+    def bring_from(self, given: Sequence[ArraySpec]) -> None:
+        """Arguments are of these kinds: from now on each call moves those that lie in memory which
+        the program does not reach."""
+        self.wrap(lambda call: bringing(call, given, self._device, self.in_shardings))
 
     @property
     def held_bytes(self) -> int:

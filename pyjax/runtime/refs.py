@@ -25,11 +25,20 @@ from pyjax.core.refs import AbstractRef, Ref
 from pyjax.interpreters.dead_code import dce_jaxpr
 from pyjax.interpreters.discharge import discharged, holds_refs
 from pyjax.interpreters.ref_checks import check_aliases
-from pyjax.runtime.array import ArraySpec, DeviceArray, array_spec, deleted_error, from_numpy
+from pyjax.runtime.array import (
+    ArraySpec,
+    DeviceArray,
+    array_spec,
+    deleted_error,
+    from_numpy,
+    laid_out,
+)
 from pyjax.runtime.program import Call
+from pyjax.runtime.result_layouts import ProgramLayouts
 from pyjax.sharding.shardings import SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.device_group import DeviceGroup
 
 
 class RefSpec:
@@ -38,12 +47,13 @@ class RefSpec:
     Interned, as the specs of arrays are.
     """
 
-    __slots__ = ("__weakref__", "array", "aval", "committed", "device")
+    __slots__ = ("__weakref__", "array", "aval", "committed", "device", "sharding")
 
     def __init__(self, aval: AbstractRef, array: ArraySpec) -> None:
         self.aval = aval
         self.array = array
         self.device = array.device
+        self.sharding = array.sharding
         self.committed = True  # programs run where the references lie that they write to
 
 
@@ -67,7 +77,10 @@ class DeviceRef(Ref):
 
     def __init__(self, array: DeviceArray, aval: AbstractRef) -> None:
         self.lock: Any = threading.RLock()
-        self.spec = _spec(aval, array_spec(aval.inner_aval, array.device, True))
+        held = array_spec(aval.inner_aval, array.spec.device, True)
+        if isinstance(held.device, DeviceGroup):
+            held = laid_out(held, array.spec.sharding)
+        self.spec = _spec(aval, held)
         self._array = _sharing(array, self.spec.array)
 
     @property
@@ -205,6 +218,16 @@ class RefProgram(NamedTuple):
     constants: tuple[DeviceRef, ...]
     written: tuple[bool, ...]
     debug: DebugInfo
+
+    def layouts(self, original: ProgramLayouts) -> ProgramLayouts:
+        """How its arguments and results lie, from how those of the program with references do."""
+        count = len(self.closed.in_avals) - len(self.constants)
+        inputs = [*original.inputs, *[None] * (count - len(original.inputs))]
+        of_refs = [inputs[i] for i in self.positions]
+        of_refs += [ref.spec.sharding for ref in self.constants]
+        others = [s for i, s in enumerate(inputs) if i not in {*self.positions}]
+        after = [s for s, written in zip(of_refs, self.written) if written]
+        return ProgramLayouts([*of_refs, *others], [*after, *original.results], original.mesh)
 
     def wrap(self, call: Call) -> Call:
         """How to call it with references in the places of arguments."""

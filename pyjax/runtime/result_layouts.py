@@ -1,4 +1,4 @@
-"""How results of programs say that they lie: over the mesh of the arguments, if it has one device.
+"""How the arguments and results of programs lie over meshes, and which devices run a program.
 
 Layer: runtime.
 """
@@ -6,16 +6,149 @@ Layer: runtime.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from pyjax.core.avals import physical_aval
+from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr
-from pyjax.interpreters.layouts import Known, Layout, has_sources, layouts_of_results
+from pyjax.interpreters.hlo import Spread
+from pyjax.interpreters.layouts import Known, Layout, has_sources, layouts_of_results, meshes_of
+from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
 from pyjax.sharding.mesh import Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding
-from xla_backend.runtime.client import Device
+from xla_backend.hlo.sharding import Sharding as HloSharding
+from xla_backend.runtime.client import Device, LoadedExecutable
+from xla_backend.runtime.device_group import DeviceGroup, GroupExecutable, device_group
 
 Shardings = Sequence[Sharding | None]
+
+
+class ProgramLayouts(NamedTuple):
+    """How the arguments and results of a program lie; None, and what is left out: nothing is said.
+
+    Attributes:
+      mesh: of several devices that run the program together; what the compiler chooses is said by
+        the names of its axes.
+    """
+
+    inputs: Shardings = ()
+    results: Shardings = ()
+    mesh: Mesh | None = None
+
+    def spread(
+        self, device: Device, closed: ClosedJaxpr, trailing: Shardings = ()
+    ) -> Spread | None:
+        """What lowering is told of a program on a device, whose last arguments lie as `trailing`
+        says; None: it runs on one."""
+        if not isinstance(device, DeviceGroup):
+            return None
+        own = len(closed.in_avals) - len(trailing)
+        inputs = [*_padded(self.inputs, own), *trailing]
+        results = _padded(self.results, len(closed.out_avals))
+        describe = lambda s, aval: _described(s, aval, device.devices)
+        return Spread(
+            device.devices,
+            [describe(s, a) or ANY for s, a in zip(inputs, closed.in_avals)],
+            [describe(s, a) for s, a in zip(results, closed.out_avals)],
+        )
+
+    def found(self, executable: LoadedExecutable, closed: ClosedJaxpr) -> ProgramLayouts:
+        """With what the compiler has chosen, for a program that several devices run, where nothing
+        was said."""
+        if not isinstance(executable, GroupExecutable):
+            return self
+        mesh = self.mesh
+        assert mesh is not None
+        inputs, results = executable.partition
+
+        def complete(said: Shardings, chosen: Sequence[HloSharding], avals: Sequence[Any]) -> Any:
+            return [
+                own
+                if isinstance(own, NamedSharding)
+                else named_sharding(other, mesh, len(getattr(aval, "shape", ())))
+                for own, other, aval in zip(_padded(said, len(chosen)), chosen, avals)
+            ]
+
+        return ProgramLayouts(
+            complete(self.inputs, inputs, closed.in_avals),
+            complete(self.results, results, closed.out_avals),
+            mesh,
+        )
+
+
+def _padded(known: Shardings, count: int) -> list[Sharding | None]:
+    return [*known, *[None] * (count - len(known))]
+
+
+def _described(
+    sharding: Sharding | None, aval: Any, devices: Sequence[Device]
+) -> HloSharding | None:
+    """None: nothing is said. Words of random keys stay together."""
+    physical = physical_aval(aval)
+    if isinstance(sharding, NamedSharding):
+        return hlo_sharding(sharding, devices, len(physical.shape))
+    return HloSharding("replicated") if physical is not aval else None
+
+
+class Place(NamedTuple):
+    """Where a program runs.
+
+    Attributes:
+      committed: whether its results are committed there.
+      mesh: of its devices, if it runs on several.
+    """
+
+    device: Device
+    committed: bool
+    mesh: Mesh | None = None
+
+
+def place_of(
+    closed: ClosedJaxpr, inputs: Shardings, device: Device, committed: bool, name: str
+) -> Place:
+    """Where a program runs: on the devices of the mesh over which its arguments or the arrays that
+    it closes over lie, that it names, or that is in context; else on `device`.
+
+    Args:
+      committed: whether arguments are committed to `device`, or the user names it.
+    Raises:
+      ValueError: arguments are committed to other devices than it names.
+    """
+    lying = [*inputs, *[getattr(const, "sharding", None) for const in closed.consts]]
+    meshes = [s.mesh for s in lying if isinstance(s, NamedSharding)]
+    found = _first_of_several([*meshes, *meshes_of(closed.jaxpr)])
+    if found is None and not (committed and not isinstance(device, DeviceGroup)):
+        found = _first_of_several([devices_in_context()])
+    if found is None:
+        return Place(device, committed, mesh_of_group(device))
+    group = device_group(list(found.devices.flat))
+    if committed and {*_devices(group)} != {*_devices(device)}:
+        raise new_error(
+            ValueError,
+            f"Received incompatible devices for jitted computation {name}: arguments are committed "
+            f"to {device}, and it lies over the mesh {found} of {group}.",
+            "all arrays of a program lie over the same devices",
+            "device_put the arguments to a sharding over that mesh, or leave them uncommitted",
+        )
+    return Place(device if committed else group, True, found)
+
+
+def mesh_of_group(device: Device) -> Mesh | None:
+    """A mesh with one axis, if it is a group of devices."""
+    if not isinstance(device, DeviceGroup):
+        return None
+    return Mesh(np.array(device.devices, object), ("devices",))
+
+
+def _devices(device: Device) -> Sequence[Device]:
+    return device.devices if isinstance(device, DeviceGroup) else (device,)
+
+
+def _first_of_several(meshes: Sequence[Any]) -> Mesh | None:
+    return next((m for m in meshes if isinstance(m, Mesh) and m.devices.size > 1), None)
 
 
 def layout_of(sharding: Any, ndim: int) -> Known:
@@ -29,7 +162,8 @@ def layout_of(sharding: Any, ndim: int) -> Known:
 
 
 def result_shardings(closed: ClosedJaxpr, inputs: Shardings, device: Device) -> Shardings:
-    """For each result of a program on a device how it lies; None: as arrays without a mesh do.
+    """For each result of a program on a device how it lies; None: as arrays without a mesh do, or
+    as the compiler likes.
 
     Args:
       inputs: how the arguments lie.
@@ -52,10 +186,12 @@ def _sharding(layout: Known, default: Mesh | None, ndim: int, device: Device) ->
         if default is None:
             return None
         layout = Layout(default, (None,) * ndim)
-    if layout.mesh.devices.size != 1 or layout.mesh.devices.item() is not device:
+    if {*layout.mesh.devices.flat} != {*_devices(device)}:
         return None
     if layout.sharding is not None:
         return layout.sharding
+    if isinstance(device, DeviceGroup) and not layout.mesh.explicit_axes:
+        return None
     entries = list(layout.entries)
     if not layout.mesh.explicit_axes:  # the compiler's: what it does not split goes unsaid
         while entries and entries[-1] is None:

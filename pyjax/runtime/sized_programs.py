@@ -42,7 +42,7 @@ from pyjax.core.traced_sizes import FIX, Dimension, is_known
 from pyjax.interpreters import hlo
 from pyjax.interpreters.rules import elementwise_primitives, sized_primitives
 from pyjax.interpreters.staging import trace_to_jaxpr, unsupported_size
-from pyjax.runtime.array import DeviceArray, array_spec
+from pyjax.runtime.array import ArraySpec, DeviceArray, array_spec
 from pyjax.runtime.program import Call, Program, bringing
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
@@ -104,9 +104,9 @@ class SizedProgram:
         """Calls go through what `wrapper` makes of the way it was called so far."""
         self.call = wrapper(self.call)
 
-    def bring_from(self, devices: Sequence[Device]) -> None:
-        """Arguments come from these devices (see `Program.bring_from`)."""
-        self.wrap(lambda call: bringing(call, devices, self._device))
+    def bring_from(self, given: Sequence[ArraySpec]) -> None:
+        """Arguments are of these kinds (see `Program.bring_from`)."""
+        self.wrap(lambda call: bringing(call, given, self._device))
 
 
 def compile_sized_program(

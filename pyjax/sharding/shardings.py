@@ -1,8 +1,4 @@
-"""Where the parts of an array lie: SingleDeviceSharding, NamedSharding over a mesh, and Shard.
-
-Arrays have one device for now: a NamedSharding can be described over any mesh, and used where its
-mesh has one device.
-"""
+"""Where the parts of an array lie: SingleDeviceSharding, NamedSharding over a mesh, and Shard."""
 
 from __future__ import annotations
 
@@ -21,6 +17,7 @@ from pyjax.sharding.manual_axes import ManualAxisType
 from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, entered_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.device_group import device_group
 
 Index = tuple[slice, ...]
 # What memories of devices are called.
@@ -452,8 +449,9 @@ def says_nothing(target: Any) -> bool:
 
 
 def resolve_device(target: Any) -> Device | None:
-    """The device of a `device=` argument: a Device, a one-device Sharding, or None. A sharding of
-    an empty mesh (`typeof(x).sharding` of what is laid out over none) says nothing: None, too.
+    """The device of a `device=` argument: a Device, that of a Sharding (of several, the group of
+    them in the order of the mesh), or None. A sharding of an empty mesh (`typeof(x).sharding` of
+    what is laid out over none) says nothing: None, too.
 
     Raises:
       TypeError: anything else.
@@ -462,21 +460,13 @@ def resolve_device(target: Any) -> Device | None:
         return target
     if says_nothing(target):
         return None
+    if isinstance(target, NamedSharding):
+        return device_group(list(target._mesh_of_devices().devices.flat))
     if isinstance(target, Sharding):
-        devices = target.device_set
-        if len(devices) == 1:
-            return next(iter(devices))
-        raise new_error(
-            NotImplementedError,
-            f"{target} lies over {len(devices)} devices.",
-            "An array has one device: execution over several is not built yet.",
-            "Use a mesh or sharding of one device; shard_map and vmap run the parts of several "
-            "devices on one.",
-        )
+        return device_group(sorted(target.device_set, key=lambda device: device.id))
     raise new_error(
         ValueError,
-        f"expected a Device or a sharding over one device, got {target!r:.60} of type "
-        f"{type(target).__name__}.",
+        f"expected a Device or a sharding, got {target!r:.60} of type {type(target).__name__}.",
         "Devices are objects: a platform may have several.",
         "Write pyjax.devices('cpu')[0], or a sharding over it.",
     )
@@ -520,8 +510,10 @@ def common_device(targets: Any) -> Device | None:
     if len(found) > 1:
         raise new_error(
             ValueError,
-            "in_shardings and out_shardings name several devices: "
-            f"{sorted(map(str, found))}.\n  A program runs on one device for now; name that one.",
+            "in_shardings and out_shardings are over different devices: "
+            f"{sorted(map(str, found))}.",
+            "a program runs on one device, or on those of one mesh together",
+            "name the same devices, in the same order, in all of them",
         )
     return found.pop() if found else None
 

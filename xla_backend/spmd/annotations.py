@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -24,68 +24,47 @@ def sharding_of(node: Instruction) -> Sharding | None:
 
 
 class Annotations:
-    """Reads the shardings of one module.
+    """Reads the shardings of one module, and writes such.
 
     Attributes:
-      mesh: that all of them are on.
+      mesh: that all of them are on: every axis that a sharding names is a list of its axes.
     """
 
     def __init__(self, shardings: Iterable[Sharding], devices: int) -> None:
         flat = [leaf for sharding in shardings for leaf in (sharding.elements or (sharding,))]
-        meshes = {leaf.mesh for leaf in flat if leaf.mesh is not None}
-        if len(meshes) > 1:
-            raise UnimplementedError(
-                "shardings on several meshes cannot be partitioned together: "
-                + "; ".join(sorted(map(str, meshes)))
-            )
-        self._named: dict[str, Axes] = {}
-        if meshes:
-            self.mesh = self._of_mesh(meshes.pop(), devices)
-        else:
-            self.mesh = self._of_tiles(flat, devices)
-
-    def _of_mesh(self, mesh: Mesh, devices: int) -> PrimeMesh:
-        sizes: list[int] = []
-        names: list[str] = []
-        for name, size in mesh.axes:
-            factors = prime_factors(size)
-            self._named[name] = tuple(range(len(sizes), len(sizes) + len(factors)))
-            sizes += factors
-            names += [name] if len(factors) == 1 else [f"{name}.{k}" for k in range(len(factors))]
-        ids = mesh.ids().reshape(-1).tolist()
-        if sorted(ids) != list(range(devices)):
-            raise UnimplementedError(
-                f"{mesh} is no arrangement of the {devices} participants of the module"
-            )
-        return PrimeMesh(tuple(sizes), tuple(ids), tuple(names))
-
-    def _of_tiles(self, flat: Sequence[Sharding], devices: int) -> PrimeMesh:
-        """Axes such that the dimensions of every arrangement `<=[2,4]` are lists of them."""
+        self._meshes = [*dict.fromkeys(leaf.mesh for leaf in flat if leaf.mesh is not None)]
         cuts = {1, devices}  # sizes of what is behind an axis
         orders: set[tuple[int, ...]] = set()
+        for mesh in self._meshes:
+            cuts.update(_behind(mesh.sizes))
+            orders.add(_order(mesh, devices))
         for sharding in flat:
-            if sharding.kind != "tiled":
+            if sharding.kind != "tiled" or sharding.mesh is not None:
                 continue
             if isinstance(sharding.devices, Iota):
-                behind = 1
-                for size in reversed(sharding.devices.dimensions):
-                    behind *= size
-                    cuts.add(behind)
+                cuts.update(_behind(sharding.devices.dimensions))
             else:
                 orders.add(tuple(sharding.devices))
-        if len(orders) > 1 or (orders and len(cuts) > 2):
+        if len(orders) > 1 or (orders and not self._meshes and len(cuts) > 2):
             raise UnimplementedError("shardings list devices in different orders; use one mesh")
-        ordered = sorted(cuts, reverse=True)
-        sizes: list[int] = []
-        for larger, smaller in itertools.pairwise(ordered):
-            if larger % smaller:
-                raise UnimplementedError(
-                    f"arrangements of {devices} devices with parts of {larger} and of {smaller} "
-                    "cannot be partitioned together"
-                )
-            sizes += prime_factors(larger // smaller)
+        sizes = _prime_sizes(cuts, devices)
+        self._named: dict[tuple[Mesh, str], Axes] = {}
+        for mesh in self._meshes:
+            for (name, _), axes in zip(mesh.axes, _axes_of_sizes(mesh.sizes, sizes)):
+                self._named[mesh, name] = axes
         ids = orders.pop() if orders else tuple(range(devices))
-        return PrimeMesh(tuple(sizes), ids, tuple(f"x{k}" for k in range(len(sizes))))
+        self.mesh = PrimeMesh(tuple(sizes), ids, self._names(len(sizes)))
+
+    def _names(self, count: int) -> tuple[str, ...]:
+        """Names of the axes, for texts: those of the first mesh."""
+        if not self._meshes:
+            return tuple(f"x{k}" for k in range(count))
+        names = [""] * count
+        for name, _ in self._meshes[0].axes:
+            own = self._named[self._meshes[0], name]
+            for k, a in enumerate(own):
+                names[a] = name if len(own) == 1 else f"{name}.{k}"
+        return tuple(names)
 
     # -- one sharding ------------------------------------------------------------------------------
 
@@ -109,7 +88,8 @@ class Annotations:
         if sharding.mesh is not None:
             if not sharding.dimensions:
                 return whole(shape)
-            dims = [sum(map(self._axes, axes), ()) for axes in sharding.dimensions]
+            mesh = sharding.mesh
+            dims = [sum((self._axes(mesh, a) for a in axes), ()) for axes in sharding.dimensions]
             return Spec(tuple(dims))
         if sharding.kind == "tiled":
             return Spec(self._tiled(sharding, shape.rank))
@@ -117,8 +97,8 @@ class Annotations:
             return whole(shape)
         raise UnimplementedError(f"arrays that are {sharding.kind} cannot be partitioned")
 
-    def _axes(self, axis: Axis) -> Axes:
-        own = self._named[axis.name]
+    def _axes(self, mesh: Mesh, axis: Axis) -> Axes:
+        own = self._named[mesh, axis.name]
         if not axis.size:
             return own
         found: list[int] = []
@@ -178,3 +158,78 @@ class Annotations:
                 if number != index[d]:
                     return False
         return True
+
+    # -- back --------------------------------------------------------------------------------------
+
+    def along_whole_axes(self, spec: Spec) -> Spec:
+        """What of a spec is cut along whole axes of the first mesh, where there is one."""
+        if not self._meshes:
+            return spec
+        return Spec(tuple(sum(map(self._of_name, self._whole_names(d)), ()) for d in spec.dims))
+
+    def sharding(self, spec: Spec) -> Sharding:
+        """A spec that is cut along whole axes of the first mesh, on that; without meshes nothing is
+        cut."""
+        if not self._meshes or spec.is_whole:
+            return Sharding("replicated")
+        dims = tuple(tuple(Axis(name) for name in self._whole_names(d)) for d in spec.dims)
+        is_open = (False,) * len(dims)
+        return Sharding("mesh", mesh=self._meshes[0], dimensions=dims, open_dimensions=is_open)
+
+    def _of_name(self, name: str) -> Axes:
+        return self._named[self._meshes[0], name]
+
+    def _whole_names(self, axes: Axes) -> list[str]:
+        """The axes of the first mesh that a list begins with."""
+        names: list[str] = []
+        by_first = {own[0]: name for (mesh, name), own in self._named.items()
+                    if mesh is self._meshes[0] and own}  # fmt: skip
+        while axes:
+            name = by_first.get(axes[0])
+            own = () if name is None else self._of_name(name)
+            if name is None or axes[: len(own)] != own:
+                break
+            names.append(name)
+            axes = axes[len(own) :]
+        return names
+
+
+def _behind(sizes: Sequence[int]) -> Iterator[int]:
+    """The numbers of positions from each axis of a grid on."""
+    count = 1
+    for size in reversed(sizes):
+        count *= size
+        yield count
+
+
+def _order(mesh: Mesh, devices: int) -> tuple[int, ...]:
+    ids = tuple(mesh.ids().reshape(-1).tolist())
+    if sorted(ids) != list(range(devices)):
+        raise UnimplementedError(
+            f"{mesh} is no arrangement of the {devices} participants of the module"
+        )
+    return ids
+
+
+def _prime_sizes(cuts: set[int], devices: int) -> list[int]:
+    """The sizes of axes such that before each of these numbers of positions one ends."""
+    sizes: list[int] = []
+    for larger, smaller in itertools.pairwise(sorted(cuts, reverse=True)):
+        if larger % smaller:
+            raise UnimplementedError(
+                f"arrangements of {devices} devices with parts of {larger} and of {smaller} "
+                "cannot be partitioned together"
+            )
+        sizes += prime_factors(larger // smaller)
+    return sizes
+
+
+def _axes_of_sizes(sizes: Sequence[int], primes: Sequence[int]) -> Iterator[Axes]:
+    """Which of the axes of prime sizes each axis of a mesh is."""
+    number = 0
+    for size in sizes:
+        first = number
+        while size > 1:
+            size //= primes[number]
+            number += 1
+        yield tuple(range(first, number))

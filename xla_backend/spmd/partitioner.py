@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xla_backend.hlo.attributes import (
     Attributes,
@@ -29,6 +30,7 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.emit import Emit
@@ -66,10 +68,24 @@ class SpmdPartitioner(HloPass):
     name = "spmd-partitioner"
 
     def run(self, module: HloModule) -> bool:
-        if not needs_partitioning(module):
-            return False
-        _Plan(module).rewrite()
-        return True
+        return partition(module) is not None
+
+
+class Partition(NamedTuple):
+    """How the arrays of a program are cut that come in and go out: of each leaf a sharding on the
+    first mesh that the module names."""
+
+    parameters: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+
+
+def partition(module: HloModule) -> Partition | None:
+    """Make a module the program of each device; None: it is one already."""
+    if not needs_partitioning(module):
+        return None
+    plan = _Plan(module)
+    plan.rewrite()
+    return plan.partition
 
 
 def needs_partitioning(module: HloModule) -> bool:
@@ -120,6 +136,13 @@ class _Plan:
                     operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
                     self.values.links.append((operand, result))
         self.specs = propagate(self.values, self.mesh, given)
+        ends = [v for p in module.entry.parameters for v in self.values.of(p)]
+        parameters = len(ends)
+        ends += self.values.of(root)
+        for value in ends:
+            self.specs[value] = self.annotations.along_whole_axes(self.specs[value])
+        shardings = tuple(self.annotations.sharding(self.specs[value]) for value in ends)
+        self.partition = Partition(shardings[:parameters], shardings[parameters:])
         self.channels = itertools.count(_last_channel(module) + 1)
         self.called: dict[Computation, Computation] = {}
         self.combinations: dict[tuple[Opcode, PrimitiveType], Computation] = {}

@@ -8,7 +8,7 @@ from xla_backend.passes.base import HloPass
 from xla_backend.passes.call_inliner import CallInliner
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.layout_normalization import LayoutNormalization
-from xla_backend.spmd.partitioner import SpmdPartitioner, needs_partitioning
+from xla_backend.spmd.partitioner import Partition, needs_partitioning, partition
 
 
 class SpmdPartitioning(HloPass):
@@ -20,8 +20,14 @@ class SpmdPartitioning(HloPass):
     name = "spmd-partitioning"
 
     def run(self, module: HloModule) -> bool:
-        if not needs_partitioning(module):
-            return False
-        for each in (LayoutNormalization(), Defuser(), AsyncToSync(), CallInliner()):
-            each.run(module)
-        return SpmdPartitioner().run(module)
+        return prepare_and_partition(module) is not None
+
+
+def prepare_and_partition(module: HloModule) -> Partition | None:
+    """Bring a module into the form that the partitioner takes, and partition it; None: it needs
+    none of that."""
+    if not needs_partitioning(module):
+        return None
+    for each in (LayoutNormalization(), Defuser(), AsyncToSync(), CallInliner()):
+        each.run(module)
+    return partition(module)

@@ -167,7 +167,7 @@ class Search:
             if specs not in compiled:
                 device, committed = placement(arrays)
                 made = compile_jaxpr(program, "search for a fault", device, committed)
-                made.bring_from([a.device for a in arrays])
+                made.bring_from([a.spec for a in arrays])
                 compiled[specs] = made
             return compiled[specs].call(arrays)
 

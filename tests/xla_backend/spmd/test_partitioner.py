@@ -270,8 +270,8 @@ def test_native_programs_are_partitioned():
         ),
         (
             param("x", "f32[8]", 0, f"{{{AB}, [{{'a'}}]}}")
-            + "ROOT r = f32[8] negate(x), sharding={mesh['c'=4], [{'c'}]}",
-            "shardings on several meshes",
+            + "ROOT r = f32[8] negate(x), sharding={mesh['c'=4], device_ids=(1,0,2,3), [{'c'}]}",
+            "list devices in different orders",
         ),
         (
             param("x", "f32[8]", 0, "{mesh['c'=2], [{'c'}]}") + "ROOT r = f32[8] negate(x)",

@@ -1,0 +1,87 @@
+"""Shardings over a mesh in the compiler's words, and back.
+
+A program that a group of devices runs calls them by their numbers in the group; the axes of a mesh
+keep their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyjax.core.errors import new_error
+from pyjax.sharding.mesh import AbstractMesh, Mesh
+from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
+from pyjax.sharding.shardings import NamedSharding
+from xla_backend.hlo import device_lists, sharding
+from xla_backend.runtime.client import Device
+
+ANY = sharding.Sharding("unknown")  # the compiler chooses
+
+
+def hlo_sharding(named: NamedSharding, devices: Sequence[Device], ndim: int) -> sharding.Sharding:
+    """How an array with `ndim` dimensions lies, in a program of these devices.
+
+    Raises:
+      ValueError: the mesh has other devices.
+    """
+    mesh = hlo_mesh(named.mesh, devices)
+    names = dict(zip(named.mesh.axis_names, _names(named.mesh)))
+    entries = [*named.spec, *[None] * (ndim - len(named.spec))]
+    dims, is_open = [], []
+    for entry in entries:
+        given = entry if isinstance(entry, tuple) else (entry,)
+        found = [names[name] for name in given if name is not None and name is not UNCONSTRAINED]
+        dims.append(tuple(device_lists.Axis(name) for name in found))
+        is_open.append(entry is UNCONSTRAINED)
+    if not any(dims) and not any(is_open):
+        return sharding.Sharding("mesh", mesh=mesh)
+    return sharding.Sharding(
+        "mesh", mesh=mesh, dimensions=tuple(dims), open_dimensions=tuple(is_open)
+    )
+
+
+def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device]) -> device_lists.Mesh:
+    """A mesh of the devices of a program. Without devices of its own it has them in their order.
+
+    Raises:
+      ValueError: it has others.
+    """
+    axes = tuple(zip(_names(mesh), mesh.axis_sizes))
+    if isinstance(mesh, AbstractMesh):
+        return device_lists.Mesh(axes)
+    numbers = {device: number for number, device in enumerate(devices)}
+    own = list(mesh.devices.flat)
+    if {*own} != {*devices}:
+        raise new_error(
+            ValueError,
+            "Received incompatible devices for jitted computation: the program runs on "
+            f"{', '.join(map(str, devices))}, and a sharding in it is over "
+            f"{', '.join(map(str, own))}.",
+            "all arrays of a program lie over the same devices",
+            "make the meshes of the same devices, or device_put the arguments to one mesh",
+        )
+    ids = tuple(numbers[device] for device in own)
+    return device_lists.Mesh(axes, None if ids == tuple(range(len(ids))) else ids)
+
+
+def named_sharding(found: sharding.Sharding, mesh: Mesh, ndim: int) -> NamedSharding:
+    """What the compiler says of an array with `ndim` dimensions, by the names of the mesh that it
+    was told of."""
+    names = dict(zip(_names(mesh), mesh.axis_names))
+    entries: list[Any] = []
+    for axes in found.dimensions[:ndim]:
+        given = tuple(names[axis.name] for axis in axes)
+        entries.append(given[0] if len(given) == 1 else given or None)
+    while entries and entries[-1] is None:
+        entries.pop()
+    return NamedSharding(mesh, PartitionSpec(*entries))
+
+
+def _names(mesh: Mesh | AbstractMesh) -> list[str]:
+    """Names of axes as texts can spell them, no two alike."""
+    texts = [str(name) for name in mesh.axis_names]
+    plain = all(text and not {*text} & {"'", '"', "\n"} for text in texts)
+    return (
+        texts if plain and len({*texts}) == len(texts) else [f"axis{k}" for k in range(len(texts))]
+    )

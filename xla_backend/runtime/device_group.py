@@ -1,0 +1,252 @@
+"""Several devices as one: arrays that are cut into parts, and programs that run on all of them.
+
+  group = device_group(devices)             # the one object of these devices, in this order
+  kind = group.parts_kind(shape, dtype, indices)        # of each device which part it has
+  executable = group.client.compile(module, options)    # a module of `num_partitions` devices
+
+To those above, a group is a device, an array over its devices has one buffer, and a program one
+call: what is done for each part is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+import numpy as np
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
+from xla_backend.process.bounded_cache import InternTable
+from xla_backend.runtime.buffer import Buffer, BufferKind
+from xla_backend.runtime.client import AbstractClient, Device, ExecutionContext, LoadedExecutable
+from xla_backend.spmd.partitioner import Partition
+from xla_backend.spmd.pipeline import prepare_and_partition
+
+Index = tuple[slice, ...]
+
+
+class Parts(Buffer):
+    """The memory of an array on each device of a group, in their order."""
+
+    __slots__ = ("buffers",)
+
+    def __init__(self, buffers: tuple[Buffer, ...]) -> None:
+        self.buffers = buffers
+
+
+class PartsKind(BufferKind):
+    """Buffers of arrays that are cut into equal parts.
+
+    Attributes:
+      indices: of each device the part that it has, as an index of the whole array.
+      kinds: of the parts.
+    """
+
+    __slots__ = ("_devices", "dlpack_device", "indices", "kinds")
+
+    def __init__(
+        self,
+        dimensions: tuple[int, ...],
+        numpy_dtype: np.dtype,
+        devices: Sequence[Device],
+        indices: Sequence[Index],
+    ) -> None:
+        super().__init__(dimensions, numpy_dtype)
+        self._devices = devices
+        self.indices = tuple(_bounds(index, dimensions) for index in indices)
+        self.kinds = tuple(
+            device.client.buffer_kind(
+                device, tuple(stop - start for start, stop in bounds), numpy_dtype
+            )
+            for device, bounds in zip(devices, self.indices)
+        )
+        self.dlpack_device = self.kinds[0].dlpack_device
+
+    def from_host(self, array: np.ndarray) -> Parts:
+        """Devices that have the same part, and memory in common, share it."""
+        array = np.asarray(array)
+        made: dict[tuple[object, ...], Buffer] = {}
+        buffers: list[Buffer] = []
+        for device, bounds, kind in zip(self._devices, self.indices, self.kinds):
+            place = device.client.shared_memory or device
+            buffer = made.get((bounds, place))
+            if buffer is None:
+                own = np.ascontiguousarray(array[_slices(bounds)])
+                made[bounds, place] = buffer = kind.from_host(own.reshape(kind.dimensions))
+            buffers.append(buffer)
+        return Parts(tuple(buffers))
+
+    def to_host(self, buffer: Buffer) -> np.ndarray:
+        assert isinstance(buffer, Parts)
+        if self.kinds[0].dimensions == self.dimensions:
+            return self.kinds[0].to_host(buffer.buffers[0])
+        whole = np.empty(self.dimensions, self.numpy_dtype)
+        seen = set()
+        for bounds, kind, part in zip(self.indices, self.kinds, buffer.buffers):
+            if bounds not in seen:
+                seen.add(bounds)
+                whole[_slices(bounds)] = kind.to_host(part)
+        whole.flags.writeable = False
+        return whole
+
+    def wait(self, buffer: Buffer) -> None:
+        assert isinstance(buffer, Parts)
+        for kind, part in zip(self.kinds, buffer.buffers):
+            kind.wait(part)
+
+    def is_ready(self, buffer: Buffer) -> bool:
+        assert isinstance(buffer, Parts)
+        return all(kind.is_ready(part) for kind, part in zip(self.kinds, buffer.buffers))
+
+
+Bounds = tuple[tuple[int, int], ...]
+
+
+def _bounds(index: Index, dimensions: Sequence[int]) -> Bounds:
+    """First and last of each dimension; those that the index lacks are whole."""
+    bounds = [part.indices(size)[:2] for part, size in zip(index, dimensions)]
+    return (*bounds, *[(0, size) for size in dimensions[len(index) :]])
+
+
+def _slices(bounds: Bounds) -> Index:
+    return tuple(slice(start, stop) for start, stop in bounds)
+
+
+class GroupExecutable(LoadedExecutable):
+    """A program that all devices of a group run together.
+
+    Attributes:
+      partition: how its arguments and results are cut.
+      local: the program of each of them.
+    """
+
+    uses_context = False
+
+    def __init__(self, local: LoadedExecutable, partition: Partition, group: DeviceGroup) -> None:
+        self.local = local
+        self.partition = partition
+        self.parameter_shapes = local.parameter_shapes
+        self.output_shapes = local.output_shapes
+        self.module = local.module
+        self.device = group
+        self.aliases = local.aliases
+        self.held_bytes = local.held_bytes
+        self.temp_size = local.temp_size
+        self.code_bytes = local.code_bytes
+        self._devices = group.devices
+
+    def execute(
+        self, arguments: list[Buffer], donated: Container[int], context: ExecutionContext
+    ) -> list[Buffer]:
+        own = [[part.buffers[d] for part in arguments] for d in range(len(self._devices))]  # type: ignore[attr-defined]
+        for number in range(len(arguments)):
+            if number in donated:
+                arguments[number] = None  # type: ignore[call-overload]
+        results = self.local.execute_together(own, donated, self._devices)
+        return [Parts(buffers) for buffers in zip(*results)]
+
+    def texts(self) -> dict[str, str]:
+        return self.local.texts()
+
+    def pass_report(self) -> str:
+        return self.local.pass_report()
+
+
+class GroupClient(AbstractClient):
+    """Compiles for a group of another client's devices."""
+
+    def __init__(self, base: AbstractClient) -> None:
+        self.platform = base.platform
+        self.platform_version = base.platform_version
+        self.memory_kinds = base.memory_kinds
+        self._base = base
+        self._group: list[DeviceGroup] = []
+
+    def belong_to(self, group: DeviceGroup) -> None:
+        """The group that it compiles for; called once."""
+        self._group = [group]
+
+    def devices(self) -> list[Device]:
+        return list(self._group)
+
+    def process_index(self) -> int:
+        return self._base.process_index()
+
+    def buffer_kind(
+        self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype
+    ) -> BufferKind:
+        """Every device has all of such an array."""
+        assert isinstance(device, DeviceGroup)
+        return device.parts_kind(dimensions, dtype, [()] * len(device.devices))
+
+    def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
+        """Of a module whose parameters, at least, have shardings."""
+        partition = prepare_and_partition(module)
+        assert partition is not None, "nothing says how the arrays of the module are cut"
+        return GroupExecutable(self._base.compile(module, options), partition, *self._group)
+
+    def module_text(
+        self,
+        module: HloModule,
+        *,
+        style: str = "long",
+        large_constants: bool | None = None,
+        metadata: bool | None = None,
+    ) -> str:
+        return self._base.module_text(
+            module, style=style, large_constants=large_constants, metadata=metadata
+        )
+
+    def module_cost(self, module: HloModule) -> dict[str, float]:
+        """Of all devices together: that of the program on whole arrays."""
+        return self._base.module_cost(module)
+
+    def memory_stats(self, device: Device) -> dict[str, int] | None:
+        assert isinstance(device, DeviceGroup)
+        return self._base.memory_stats(device.devices[0])
+
+
+class DeviceGroup(Device):
+    """Devices of one client that run programs together; participants have their numbers in this
+    order. Made by `device_group`.
+
+    Attributes:
+      devices: at least two.
+    """
+
+    client: GroupClient
+
+    def __init__(self, devices: tuple[Device, ...]) -> None:
+        first = devices[0]
+        super().__init__(GroupClient(first.client), first.id, first.device_kind)
+        self.client.belong_to(self)
+        self.devices = devices
+
+    def parts_kind(
+        self, dimensions: tuple[int, ...], dtype: np.dtype, indices: Sequence[Index]
+    ) -> PartsKind:
+        """Buffers of arrays of which each device has the part that its index says."""
+        return PartsKind(dimensions, dtype, self.devices, indices)
+
+    def __repr__(self) -> str:
+        return f"DeviceGroup({', '.join(map(str, self.devices))})"
+
+    __str__ = __repr__
+
+
+_groups: InternTable[tuple[Device, ...], DeviceGroup] = InternTable()
+
+
+def device_group(devices: Sequence[Device]) -> Device:
+    """What stands for these devices together: of one device itself.
+
+    Raises:
+      ValueError: there is none, or they are of several clients.
+    """
+    key = tuple(devices)
+    if len(key) == 1:
+        return key[0]
+    if len({id(device.client) for device in key}) != 1:
+        raise ValueError(f"devices of one platform run programs together, not {key}")
+    found = _groups.find(key)
+    return _groups.intern(key, DeviceGroup(key)) if found is None else found
