@@ -163,7 +163,10 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     tree_broadcast(pspecs, global_inputs, is_leaf=_is_spec)
 
     def local(x: Any) -> Any:
-        device = x.device if type(x) is DeviceArray else global_mesh.devices.flat[0]
+        place = (
+            x.sharding.addressable_devices if type(x) is DeviceArray else global_mesh.devices.flat
+        )
+        device = min(place, key=lambda d: d.id)
         return device_put(device_get(x), SingleDeviceSharding(device))
 
     return tree_map(local, global_inputs)

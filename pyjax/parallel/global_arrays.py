@@ -14,12 +14,14 @@ from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail, new_error
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
+from pyjax.runtime.array import DeviceArray, array_from, array_spec, laid_out, relaid
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.runtime.placement import device_put
 from pyjax.sharding.mesh import AxisType, Mesh
 from pyjax.sharding.shardings import Sharding, context_sharding, resolve_device
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.device_group import DeviceGroup, Parts
 
 
 def make_mesh(
@@ -68,11 +70,11 @@ def make_array_from_callback(
     data_callback: Callable[[Any], Any],
     dtype: Any = None,
 ) -> Array:
-    """An array whose parts a function gives: data_callback(index) for each device's index.
+    """An array whose parts a function gives: data_callback(index) for each index that devices of
+    this process have, once.
 
     Raises:
       ValueError: a part has the wrong shape.
-      NotImplementedError: the sharding has several devices.
 
     >>> sharding = pyjax.sharding.SingleDeviceSharding(pyjax.devices()[0])
     >>> data = np.arange(4.0, dtype=np.float32)
@@ -80,16 +82,38 @@ def make_array_from_callback(
     Array([0., 1., 2., 3.], dtype=float32)
     """
     shape = tuple(shape)
-    device = resolve_device(sharding)
-    index = sharding.devices_indices_map(shape)[device]
-    part = np.asarray(data_callback(index), dtype)
-    if part.shape != sharding.shard_shape(shape):
-        raise new_error(
-            ValueError,
-            f"make_array_from_callback: the callback returned shape {part.shape} for {index}, "
-            f"but {sharding.shard_shape(shape)} is needed.",
-        )
-    return device_put(part, sharding)
+    sharding = context_sharding("make_array_from_callback", sharding)
+    want = sharding.shard_shape(shape)
+    made: dict[Any, np.ndarray] = {}
+    parts: list[DeviceArray] = []
+    for device, index in sharding.addressable_devices_indices_map(shape).items():
+        key = tuple((part.start, part.stop) for part in index)
+        if key not in made:
+            made[key] = np.asarray(data_callback(index), dtype)
+            if made[key].shape != want:
+                raise new_error(
+                    ValueError,
+                    f"make_array_from_callback: the callback returned shape {made[key].shape} for "
+                    f"{index}, but {want} is needed.",
+                )
+        parts.append(device_put(made[key], device))
+    return _of_parts(shape, sharding, parts)
+
+
+def _of_parts(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[DeviceArray]) -> Array:
+    """The array of arrays in the memory of its devices, one each, which it shares."""
+    group = resolve_device(sharding)
+    if not isinstance(group, DeviceGroup):
+        return relaid(parts[0], sharding)
+    by_device = {part.spec.device: part for part in parts}
+    aval = parts[0].aval.update(shape=shape, weak_type=False)
+    spec = laid_out(array_spec(aval, group, True), sharding)
+    buffers = []
+    for device in group.devices:
+        part = by_device[device]
+        part.block_until_ready()
+        buffers.append(part.memory()[0])
+    return array_from(lambda own: own, Parts(tuple(buffers)), spec)
 
 
 def make_array_from_single_device_arrays(
@@ -101,15 +125,13 @@ def make_array_from_single_device_arrays(
       dtype: needed where no device of the sharding belongs to this process, and `arrays` is empty:
         the result has a shape, a dtype and no elements here (option `jax_enable_empty_arrays`).
     Raises:
-      ValueError: a number or shape of arrays that does not fit the sharding; there is none, and
-        no dtype, or the option is off.
-      NotImplementedError: the sharding has several devices.
+      ValueError: a number, shape, dtype or device of arrays that does not fit the sharding; there
+        is none, and no dtype, or the option is off.
 
     >>> x = jnp.arange(4)
     >>> make_array_from_single_device_arrays((4,), x.sharding, [x])
     Array([0, 1, 2, 3], dtype=int32)
     """
-    resolve_device(sharding)
     here = len(sharding.addressable_devices)
     if len(arrays) != here:
         fail(
@@ -121,19 +143,32 @@ def make_array_from_single_device_arrays(
     if not here:
         return _array_elsewhere(tuple(shape), sharding, dtype)
     want = sharding.shard_shape(tuple(shape))
-    if tuple(arrays[0].shape) != want:
-        raise new_error(
+    dtype = arrays[0].dtype if dtype is None else np.dtype(dtype)
+    for number, part in enumerate(arrays):
+        if tuple(part.shape) != want:
+            raise new_error(
+                ValueError,
+                f"make_array_from_single_device_arrays: part {number} has shape {part.shape}, but "
+                f"{want} is needed for shape {tuple(shape)}.",
+            )
+        if part.dtype != dtype:
+            raise new_error(
+                ValueError,
+                f"make_array_from_single_device_arrays: dtype {dtype}, but part {number} has "
+                f"{part.dtype}.",
+            )
+    if here == 1:
+        return device_put(arrays[0], sharding)
+    if {part.spec.device for part in arrays} != sharding.addressable_devices:
+        fail(
             ValueError,
-            f"make_array_from_single_device_arrays: the part has shape {arrays[0].shape}, but "
-            f"{want} is needed for shape {tuple(shape)}.",
+            "make_array_from_single_device_arrays: the arrays lie on "
+            f"{', '.join(str(part.spec.device) for part in arrays)}, and {sharding} has other "
+            "devices",
+            "each device of the sharding has one of the arrays in its memory already",
+            "jax.device_put(part, device) for each of them",
         )
-    if dtype is not None and arrays[0].dtype != np.dtype(dtype):
-        raise new_error(
-            ValueError,
-            f"make_array_from_single_device_arrays: dtype {dtype}, but the part has "
-            f"{arrays[0].dtype}.",
-        )
-    return device_put(arrays[0], sharding)
+    return _of_parts(tuple(shape), sharding, arrays)
 
 
 def _array_elsewhere(shape: tuple[int, ...], sharding: Sharding, dtype: Any) -> Array:

@@ -26,12 +26,13 @@ from pyjax.interpreters.batching import over_devices
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.shape import expand_dims, squeeze
 from pyjax.parallel.shard_map import shard_map
-from pyjax.runtime.array import DeviceArray, array_spec, laid_out
+from pyjax.runtime.array import DeviceArray, array_spec, laid_out, uncommitted
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec as P
 from pyjax.sharding.shardings import NamedSharding, PmapSharding, Sharding
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.device_group import DeviceGroup
 
 
 def pmap(
@@ -50,15 +51,14 @@ def pmap(
 
     With the option `jax_pmap_shmap_merge` it is a shard_map over a mesh with one axis, else a vmap;
     results are the same, up to the order in which floats are added.
-    With `jax_pmap_no_rank_reduction` off, the part of a result that is on its device lacks the
-    mapped axis, if that has one example; results of several are one part, since an array has one
-    device.
+    With `jax_pmap_no_rank_reduction` off, the part of a result that is on one device lacks the
+    mapped axis, if that has one example.
 
     Args:
       axis_name: name for collectives.  in_axes, out_axes, axis_size: as in vmap.
       static_broadcasted_argnums: positions of arguments that are compile-time constants.
-      devices, backend: where to run; default all devices of the default platform. An array has
-        one device: the program runs on the first of `devices`, and its results lie there.
+      devices, backend: where to run; default all devices of the default platform. A vmap runs on
+        the first of `devices`.
     Raises:
       TypeError: `fun` is not callable.
       ValueError: the mapped axis is larger than the number of devices; no argument is mapped; the
@@ -101,10 +101,11 @@ def pmap(
 
     functools.update_wrapper(mapped, fun)
     first = None if devices is None else devices[0]
-    compiled = jit(
+    together = jit(mapped, static_argnums=static, donate_argnums=donated)
+    on_one = jit(
         mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend
     )
-    return _Pmapped(compiled, out_axes, _mesh_axis(axis_name))
+    return _Pmapped(together, on_one, out_axes, _mesh_axis(axis_name))
 
 
 def _mesh_axis(axis_name: Any) -> Any:
@@ -114,14 +115,21 @@ def _mesh_axis(axis_name: Any) -> Any:
 class _Pmapped:
     """The compiled function, with the stages of `jit`; its results say how they are laid out."""
 
-    def __init__(self, compiled: Any, out_axes: Any, axis_name: Any) -> None:
-        self._compiled = compiled
+    def __init__(self, together: Any, on_one: Any, out_axes: Any, axis_name: Any) -> None:
+        """`together`, `on_one`: as a shard_map that all devices run, and as a vmap."""
+        self._together = together
+        self._on_one = on_one
         self._out_axes = out_axes
         self._axis_name = axis_name
-        functools.update_wrapper(self, compiled, updated=())
+        functools.update_wrapper(self, together, updated=())
+
+    @property
+    def _compiled(self) -> Any:
+        return self._together if options.pmap_shmap_merge.value else self._on_one
 
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map(_movable, (args, kwargs))
         result = self._compiled(*args, **kwargs)
         keeps_rank = options.pmap_no_rank_reduction.value
         axes = broadcast_prefix(self._out_axes, result, lambda a: a is None)
@@ -133,18 +141,26 @@ class _Pmapped:
         return getattr(self._compiled, name)
 
 
+def _movable(x: Any) -> Any:
+    """Each device takes its example, wherever the array was put."""
+    if type(x) is DeviceArray and x.committed and not isinstance(x.spec.device, DeviceGroup):
+        return uncommitted(x)
+    return x
+
+
 def _lay_out(x: Any, axis: int | None, name: Any) -> None:
-    """Lay out a result that was just made, of one example on its device: over a mesh of one axis,
-    or (no name) without the mapped axis. Results of several examples have one device, too."""
-    if axis is None or type(x) is not DeviceArray:
+    """Lay out a result that was just made, of one example on one device: over a mesh of one axis,
+    or (no name) without the mapped axis."""
+    if axis is None or type(x) is not DeviceArray or isinstance(x.spec.device, DeviceGroup):
         return
+    device = x.spec.device
     axis = axis + x.ndim if axis < 0 else axis
     if x.shape[axis] != 1:
         return
-    sharding: Sharding = PmapSharding(x.device, axis)
+    sharding: Sharding = PmapSharding(device, axis)
     if name is not None:
-        sharding = NamedSharding(Mesh([x.device], (name,)), P(*[None] * axis, name))
-    x.spec = laid_out(array_spec(x.aval, x.device, True), sharding)
+        sharding = NamedSharding(Mesh([device], (name,)), P(*[None] * axis, name))
+    x.spec = laid_out(array_spec(x.aval, device, True), sharding)
 
 
 class _MappedAxis:

@@ -67,8 +67,8 @@ def shard_map(
 ) -> Any:
     """Run `f` on each device's block of the arguments; `f` sees mesh axes as named axes.
 
-    An array has one device today: `f` is mapped over the axes of the mesh, and all blocks are
-    computed on one device, the first of the mesh (of an AbstractMesh, where the arguments are).
+    With a mesh of one device, or an AbstractMesh, `f` is mapped over the axes of the mesh, and all
+    blocks are computed on one device; so are those of a function that sees some axes only.
 
     With `check_vma`, types in `f` say along which axes values vary (`jax.typeof(x).vma`): a block
     along the axes that its spec names, what `lax.axis_index` gives along its axis, what `lax.psum`
@@ -407,10 +407,10 @@ def _varying_results(body: ClosedJaxpr, along: tuple[frozenset[Any], ...]) -> Cl
 
 
 def _bind(mesh: AnyMesh, operands: list[Any], params: dict[str, Any]) -> list[Any]:
-    """Bind the primitive, where a mesh has devices on the first of them."""
-    if isinstance(mesh, AbstractMesh):
+    """Bind the primitive, where a mesh has one device on that."""
+    if isinstance(mesh, AbstractMesh) or mesh.devices.size > 1:
         return bind_lifted(shard_map_p, *operands, **params)
-    device = mesh.devices.flat[0]
+    device = mesh.devices.item()
     if device is default_device():
         return bind_lifted(shard_map_p, *operands, **params)
     with options.default_device(device):

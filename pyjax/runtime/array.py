@@ -569,19 +569,27 @@ def array_from(make: Callable[[Any], Buffer], value: Any, spec: ArraySpec) -> De
 def relaid(array: DeviceArray, sharding: Sharding) -> DeviceArray:
     """The same memory as an array that is laid out so on its device."""
     spec = laid_out(array.spec, sharding)
-    if spec is array.spec:
-        return array
-    made = DeviceArray.__new__(DeviceArray)
+    return array if spec is array.spec else sharing(array, spec)
+
+
+def sharing(array: DeviceArray, spec: ArraySpec) -> DeviceArray:
+    """An array of another kind with the same memory, which may still be computed."""
     try:
         buffer, job = array.memory()
     except AttributeError:
         raise deleted_error(array) from None
+    made = DeviceArray.__new__(DeviceArray)
     if job is None:
         made.buffer = buffer
     else:
         made.pending = (buffer, job)
     made.spec = spec
     return made
+
+
+def uncommitted(array: DeviceArray) -> DeviceArray:
+    """The same memory as an array that programs may bring to another device."""
+    return sharing(array, array_spec(array.aval, array.spec.device))
 
 
 def _from_view(spec: ArraySpec, view: np.ndarray) -> DeviceArray:

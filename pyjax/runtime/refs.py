@@ -29,9 +29,9 @@ from pyjax.runtime.array import (
     ArraySpec,
     DeviceArray,
     array_spec,
-    deleted_error,
     from_numpy,
     laid_out,
+    sharing,
 )
 from pyjax.runtime.program import Call
 from pyjax.runtime.result_layouts import ProgramLayouts
@@ -81,7 +81,7 @@ class DeviceRef(Ref):
         if isinstance(held.device, DeviceGroup):
             held = laid_out(held, array.spec.sharding)
         self.spec = _spec(aval, held)
-        self._array = _sharing(array, self.spec.array)
+        self._array = sharing(array, self.spec.array)
 
     @property
     def aval(self) -> AbstractRef:
@@ -117,7 +117,7 @@ class DeviceRef(Ref):
         """What the reference holds now, as an array that shares the memory for as long as nobody
         writes to the reference."""
         with self.lock:
-            return _sharing(self.held(), self.spec.array)
+            return sharing(self.held(), self.spec.array)
 
     def held(self) -> DeviceArray:
         """The array itself, for the thread that has the lock.
@@ -169,21 +169,6 @@ register_aval_rule(DeviceRef, lambda ref: ref.spec.aval)
 
 def _unpickle(array: DeviceArray, memory_space: Any, kind: str | None) -> DeviceRef:
     return DeviceRef(array, AbstractRef(array.aval, memory_space, kind))
-
-
-def _sharing(array: DeviceArray, spec: ArraySpec) -> DeviceArray:
-    """Another array with the same memory, which may still be computed."""
-    try:
-        buffer, job = array.memory()
-    except AttributeError:
-        raise deleted_error(array) from None
-    other = DeviceArray.__new__(DeviceArray)
-    if job is None:
-        other.buffer = buffer
-    else:
-        other.pending = (buffer, job)
-    other.spec = spec
-    return other
 
 
 def _free_in_child() -> None:

@@ -119,9 +119,9 @@ def place_of(
     """
     lying = [*inputs, *[getattr(const, "sharding", None) for const in closed.consts]]
     meshes = [s.mesh for s in lying if isinstance(s, NamedSharding)]
-    found = _first_of_several([*meshes, *meshes_of(closed.jaxpr)])
+    found = _first_with_devices([*meshes, *meshes_of(closed.jaxpr)])
     if found is None and not (committed and not isinstance(device, DeviceGroup)):
-        found = _first_of_several([devices_in_context()])
+        found = _first_with_devices([devices_in_context()])
     if found is None:
         return Place(device, committed, mesh_of_group(device))
     group = device_group(list(found.devices.flat))
@@ -129,11 +129,12 @@ def place_of(
         raise new_error(
             ValueError,
             f"Received incompatible devices for jitted computation {name}: arguments are committed "
-            f"to {device}, and it lies over the mesh {found} of {group}.",
+            f"to {device}, and it lies over {found} of {group}.",
             "all arrays of a program lie over the same devices",
             "device_put the arguments to a sharding over that mesh, or leave them uncommitted",
         )
-    return Place(device if committed else group, True, found)
+    over_several = isinstance(group, DeviceGroup)
+    return Place(device if committed else group, True, found if over_several else None)
 
 
 def mesh_of_group(device: Device) -> Mesh | None:
@@ -147,8 +148,13 @@ def _devices(device: Device) -> Sequence[Device]:
     return device.devices if isinstance(device, DeviceGroup) else (device,)
 
 
-def _first_of_several(meshes: Sequence[Any]) -> Mesh | None:
-    return next((m for m in meshes if isinstance(m, Mesh) and m.devices.size > 1), None)
+def _first_with_devices(meshes: Sequence[Any]) -> Mesh | None:
+    """Of several devices, where there is such a one."""
+    found = sorted(
+        [m for m in meshes if isinstance(m, Mesh) and not m.empty],
+        key=lambda m: m.devices.size == 1,
+    )
+    return found[0] if found else None
 
 
 def layout_of(sharding: Any, ndim: int) -> Known:
