@@ -508,8 +508,8 @@ class Jit:
 
 def _committed_place(x: Any) -> Device | None:
     """The device of a committed array, or of a description of an array with a sharding."""
-    if type(x) is DeviceArray:
-        return x.spec.device if x.committed else None
+    if type(x) in _WITH_SPEC:
+        return x.spec.device if x.spec.committed else None
     sharding = x.sharding if isinstance(x, ShapeDtypeStruct) else None
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, AbstractMesh):
         return None

@@ -13,6 +13,7 @@ from pyjax.core.pytree import tree_unflatten
 from pyjax.core.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path
 from pyjax.interpreters.traced_function import TracedFunction
 from pyjax.lax.sharding_constraint import sharding_constraint_p
+from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings, result_shardings
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import (
@@ -61,7 +62,8 @@ class JitShardings:
         )
 
     def device(self) -> Device | None:
-        """The one device that is named; None: none, or that of the mesh in context."""
+        """The device, or group of devices, that is named; None: none, or that of the mesh in
+        context."""
         leaves = tree_flatten((self.inputs, self._outputs))[0]
         return common_device([x for x in leaves if not isinstance(x, PartitionSpec)])
 
@@ -137,8 +139,8 @@ class JitShardings:
 
 
 def _lies(x: Any) -> Sharding | None:
-    """Of an array over a mesh, or a description of one; None: nothing is said."""
-    sharding = getattr(x, "sharding", None)
+    """Of an array or reference over a mesh, or a description of one; None: nothing is said."""
+    sharding = x.spec.sharding if type(x) is DeviceRef else getattr(x, "sharding", None)
     return sharding if isinstance(sharding, NamedSharding) else None
 
 

@@ -449,7 +449,7 @@ class Compiled(_Stage):
                 ValueError,
                 f"argument leaf {position}, {array.aval.str_short()}, is committed to "
                 f"{array.spec.device}, but the program was compiled for {device}",
-                "a compiled program runs on one device, and committed arrays stay where they are",
+                "a compiled program runs on its devices, and committed arrays stay where they are",
                 "move the argument with pyjax.device_put(x, device), or lower and compile for "
                 "arguments that lie there",
             )

@@ -21,7 +21,7 @@ from pyjax.interpreters.hlo import constrained
 from pyjax.interpreters.layouts import Known, layout_rules, layout_sources
 from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.nary import define, unary_transpose
-from pyjax.runtime.placement import set_layouts_of_tracers
+from pyjax.runtime.placement import result_on, set_layouts_of_tracers
 from pyjax.runtime.result_layouts import layout_of
 from pyjax.sharding.hlo_shardings import hlo_sharding
 from pyjax.sharding.mesh import AbstractMesh, devices_in_context, get_abstract_mesh
@@ -60,7 +60,7 @@ def _constraint_lowering(ctx: Any, x: Instruction, *, sharding: Any) -> Instruct
         text = f"#sdy.sharding<@{mesh}, [{', '.join(_dialect_axes(sharding, x.shape.rank))}]>"
         annotations = {"frontend_attributes": f"{{xla.sdy.sharding={quote(text)}}}"}
     else:
-        annotations = {"sharding": "{replicated}"}  # over the one device that arrays have
+        annotations = {"sharding": "{replicated}"}  # over the one device of the program
     call = ctx.builder.add(
         Opcode.CUSTOM_CALL, (x,), CustomCallAttributes("Sharding"), shape=x.shape
     )
@@ -140,7 +140,7 @@ def _constrain(x: Any, target: Any) -> Any:
         sharding = _over_devices(sharding, x)
         sharding.shard_shape(tuple(np.shape(x)))
     else:
-        resolve_device(sharding)  # one device, or an error that says so
+        resolve_device(sharding)  # or an error that says what is wrong
     return sharding_constraint_p.bind1(x, sharding=sharding)
 
 
@@ -153,7 +153,7 @@ def _over_devices(sharding: NamedSharding, x: Any) -> NamedSharding:
             sharding = sharding.update(mesh=context)
         elif isinstance(x, Tracer):
             return sharding
-    resolve_device(sharding)  # one device, or an error that says so
+    resolve_device(sharding)  # or an error that says what is wrong
     return sharding
 
 
@@ -215,7 +215,6 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
       ValueError: a value has fewer dimensions than its PartitionSpec; the mesh is empty; None; the
         spec names axes of type Explicit, whose layouts are `reshard`'s.
       AssertionError: all axes of the mesh in context are explicit, and the array lies otherwise.
-      NotImplementedError: the sharding has several devices.
 
     >>> mesh = pyjax.make_mesh((1,), ("rows",), axis_types=(pyjax.sharding.AxisType.Auto,))
     >>> split = pyjax.NamedSharding(mesh, pyjax.P("rows"))
@@ -310,3 +309,9 @@ def laid_out_as(name: str, x: Any, out_sharding: Any) -> Any:
             "Pass a PartitionSpec, which is for the mesh in context.",
         )
     return reshard_to(x, target)
+
+
+def result_as(name: str, x: Any, device: Any, out_sharding: Any) -> Any:
+    """The result of a function that makes arrays, where its `device=` says, or as its
+    `out_sharding=` does."""
+    return laid_out_as(name, x, out_sharding) if device is None else result_on(x, device)

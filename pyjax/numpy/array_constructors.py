@@ -20,6 +20,7 @@ from pyjax.core.errors import fail, new_error
 from pyjax.core.source_info import called_function
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_leaves
+from pyjax.lax.sharding_constraint import result_as
 from pyjax.numpy import util
 from pyjax.runtime.array import DeviceArray, adopted, array_without_copy
 from pyjax.runtime.dispatch import as_array
@@ -93,7 +94,7 @@ def array(
         )
     if ndmin > np.ndim(out):
         out = lax.broadcast(out, (1,) * (ndmin - np.ndim(out)))
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("array", out, device, out_sharding)
 
 
 def asarray(

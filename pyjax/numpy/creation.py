@@ -17,6 +17,7 @@ from pyjax.core.errors import ConcretizationTypeError, fail, new_error
 from pyjax.core.structural import pvary
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import TracedSize, dimension_of
+from pyjax.lax.sharding_constraint import result_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.runtime.placement import result_on
@@ -61,7 +62,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     """
     shape = util.canonicalize_shape(shape)
     out = lax.full(shape, 0, _default_float(dtype, "zeros"))
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("zeros", out, device, out_sharding)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -72,7 +73,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     """
     shape = util.canonicalize_shape(shape)
     out = lax.full(shape, 1, _default_float(dtype, "ones"))
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("ones", out, device, out_sharding)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
@@ -100,7 +101,7 @@ def full(
         out = lax.full(shape, util.to_jax(fill_value), dtype)
     else:
         out = util.broadcast_array(asarray(fill_value, dtype=dtype), shape)
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("full", out, device, out_sharding)
 
 
 def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], Any, bool]:
@@ -134,7 +135,7 @@ def zeros_like(
     """
     shape, dtype, weak = _like("zeros_like", a, dtype, shape)
     out = _varying_like(a, util.convert(lax.full(shape, 0, dtype), dtype, weak))
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("zeros_like", out, device, out_sharding)
 
 
 def ones_like(
@@ -147,7 +148,7 @@ def ones_like(
     """
     shape, dtype, weak = _like("ones_like", a, dtype, shape)
     out = _varying_like(a, util.convert(lax.full(shape, 1, dtype), dtype, weak))
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("ones_like", out, device, out_sharding)
 
 
 def empty_like(
@@ -182,7 +183,7 @@ def full_like(
     else:
         out = util.broadcast_array(asarray(fill_value, dtype=dtype), shape)
     out = _varying_like(a, out)
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("full_like", out, device, out_sharding)
 
 
 def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = None) -> Array:
@@ -248,7 +249,7 @@ def arange(
     ):
         if _is_traced_size(value):
             out = _arange_of_traced_size(start, stop, step, dtype)
-            return result_on(out, device if device is not None else out_sharding)
+            return result_as("arange", out, device, out_sharding)
         _check_concrete_bound(name, value)
     given = [v for v in (start, stop, step) if v is not None]
     dtype = _arange_dtype(given, dtype)
@@ -262,7 +263,7 @@ def arange(
         out = lax.mul(np.asarray(stride).astype(dtype), out)
     if stop is not None and (first != 0 or step is not None):
         out = lax.add(np.asarray(first).astype(dtype), out)
-    return result_on(out, device if device is not None else out_sharding)
+    return result_as("arange", out, device, out_sharding)
 
 
 def _is_traced_size(value: Any) -> bool:

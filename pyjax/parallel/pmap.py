@@ -49,16 +49,15 @@ def pmap(
 ) -> Any:
     """Compile `fun` and run it on each device, mapped over an axis of the arguments.
 
-    With the option `jax_pmap_shmap_merge` it is a shard_map over a mesh with one axis, else a vmap;
-    results are the same, up to the order in which floats are added.
+    On several devices it is a shard_map over a mesh with one axis, on one a vmap, unless the option
+    `jax_pmap_shmap_merge` is on; results are the same, up to the order in which floats are added.
     With `jax_pmap_no_rank_reduction` off, the part of a result that is on one device lacks the
     mapped axis, if that has one example.
 
     Args:
       axis_name: name for collectives.  in_axes, out_axes, axis_size: as in vmap.
       static_broadcasted_argnums: positions of arguments that are compile-time constants.
-      devices, backend: where to run; default all devices of the default platform. A vmap runs on
-        the first of `devices`.
+      devices, backend: where to run; default all devices of the default platform.
     Raises:
       TypeError: `fun` is not callable.
       ValueError: the mapped axis is larger than the number of devices; no argument is mapped; the
@@ -92,7 +91,7 @@ def pmap(
             return fun(*(fixed[i] if i in fixed else next(rest) for i in range(len(args))), **named)
 
         axis = _MappedAxis(axis_name, axes, dynamic, kwargs, axis_size, devices, backend)
-        if options.pmap_shmap_merge.value:
+        if _together(devices, backend):
             return axis.over_mesh(call, out_axes, dynamic, kwargs)
         name = object() if axis_name is None else axis_name
         mapped_call = vmap(call, axes, out_axes, axis_name=name, axis_size=axis_size)
@@ -105,7 +104,14 @@ def pmap(
     on_one = jit(
         mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend
     )
-    return _Pmapped(together, on_one, out_axes, _mesh_axis(axis_name))
+    choose = lambda: together if _together(devices, backend) else on_one
+    return _Pmapped(mapped, choose, out_axes, _mesh_axis(axis_name))
+
+
+def _together(devices: Sequence[Device] | None, backend: str | None) -> bool:
+    """Whether it is a shard_map, which several devices run together, and not a vmap."""
+    count = len(all_devices(backend) if devices is None else devices)
+    return count > 1 or options.pmap_shmap_merge.value
 
 
 def _mesh_axis(axis_name: Any) -> Any:
@@ -115,22 +121,19 @@ def _mesh_axis(axis_name: Any) -> Any:
 class _Pmapped:
     """The compiled function, with the stages of `jit`; its results say how they are laid out."""
 
-    def __init__(self, together: Any, on_one: Any, out_axes: Any, axis_name: Any) -> None:
-        """`together`, `on_one`: as a shard_map that all devices run, and as a vmap."""
-        self._together = together
-        self._on_one = on_one
+    def __init__(
+        self, wrapped: Any, choose: Callable[[], Any], out_axes: Any, axis_name: Any
+    ) -> None:
+        """`choose`: gives the compiled function, when devices are there."""
+        self._choose = choose
         self._out_axes = out_axes
         self._axis_name = axis_name
-        functools.update_wrapper(self, together, updated=())
-
-    @property
-    def _compiled(self) -> Any:
-        return self._together if options.pmap_shmap_merge.value else self._on_one
+        functools.update_wrapper(self, wrapped, updated=())
 
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs = tree_map(_movable, (args, kwargs))
-        result = self._compiled(*args, **kwargs)
+        result = self._choose()(*args, **kwargs)
         keeps_rank = options.pmap_no_rank_reduction.value
         axes = broadcast_prefix(self._out_axes, result, lambda a: a is None)
         for x, axis in zip(tree_leaves(result), axes):
@@ -138,7 +141,7 @@ class _Pmapped:
         return result
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._compiled, name)
+        return getattr(self._choose(), name)
 
 
 def _movable(x: Any) -> Any:

@@ -347,6 +347,8 @@ def compile_jaxpr(
         program.wrap(wrap)
     if with_refs is not None:
         program.wrap(with_refs.wrap)
+        if isinstance(program, Program):
+            program.in_shardings = tuple(with_refs.of_arguments(program.in_shardings))
     return program
 
 
@@ -569,7 +571,7 @@ def _compile_primitive(
     avals = [a.aval for a in arrays]
     debug = DebugInfo(EAGER, primitive.name)
     options_now = compile_options(current_debug_options())
-    inputs = [a.spec.sharding if type(a) is DeviceArray else None for a in arrays]
+    inputs = [a.spec.sharding for a in arrays]
     over_mesh = any(isinstance(s, NamedSharding) for s in inputs) or not devices_in_context().empty
     names_mesh = primitive in layout_sources
     if not (fault_checks() or _watched(options_now) or over_mesh or names_mesh):

@@ -195,6 +195,8 @@ def argument_on(device: Device, array: DeviceArray) -> DeviceArray:
 def result_on(x: Any, target: Any) -> Any:
     """An array or tracer where the `device=` of the function that makes it says; None: where it is.
     Guards see no transfer that the user asked for."""
+    if isinstance(target, (NamedSharding, PartitionSpec)):
+        return _put(x, target)
     device = resolve_device(target)
     return argument_on(device, x) if device is not None and type(x) is DeviceArray else x
 

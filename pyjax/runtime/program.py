@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from pyjax._config import options
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.errors import JaxRuntimeError, fail, new_error
+from pyjax.core.refs import AbstractRef
 from pyjax.core.source_info import Frame, python_user_frame, summarize
 from pyjax.runtime.array import (
     ArraySpec,
@@ -43,10 +44,14 @@ def bringing(
     wanted: Sequence[Sharding | None] = (),
 ) -> Call:
     """A call that moves those of its arguments, which are of the kinds `given`, that a program on a
-    device does not reach; a group takes them as `wanted` says."""
+    device does not reach; a group takes them as `wanted` says. References stay where they are."""
     wanted = wanted or [None] * len(given)
     pairs = [*zip(given, wanted)]
-    away = [(i, how) for i, (own, how) in enumerate(pairs) if out_of_reach(own, device, how)]
+    away = [
+        (i, how)
+        for i, (own, how) in enumerate(pairs)
+        if not isinstance(own.aval, AbstractRef) and out_of_reach(own, device, how)
+    ]
     if not away:
         return call
 
@@ -188,7 +193,7 @@ class Program:
     def bring_from(self, given: Sequence[ArraySpec]) -> None:
         """Arguments are of these kinds: from now on each call moves those that lie in memory which
         the program does not reach."""
-        self.wrap(lambda call: bringing(call, given, self._device, self.in_shardings))
+        self.wrap(lambda call: bringing(call, given, self._device, self.in_shardings[: len(given)]))
 
     @property
     def held_bytes(self) -> int:

@@ -34,8 +34,8 @@ from pyjax.runtime.array import (
     sharing,
 )
 from pyjax.runtime.program import Call
-from pyjax.runtime.result_layouts import ProgramLayouts
-from pyjax.sharding.shardings import SingleDeviceSharding
+from pyjax.runtime.result_layouts import ProgramLayouts, Shardings
+from pyjax.sharding.shardings import Sharding, SingleDeviceSharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup
@@ -71,7 +71,7 @@ _written_now: set[DeviceRef] = set()
 
 
 class DeviceRef(Ref):
-    """A reference to an array in the memory of one device."""
+    """A reference to an array in the memory of a device, or of several."""
 
     __slots__ = ("__weakref__", "_array", "lock", "spec")
 
@@ -213,6 +213,15 @@ class RefProgram(NamedTuple):
         others = [s for i, s in enumerate(inputs) if i not in {*self.positions}]
         after = [s for s, written in zip(of_refs, self.written) if written]
         return ProgramLayouts([*of_refs, *others], [*after, *original.results], original.mesh)
+
+    def of_arguments(self, found: Shardings) -> list[Sharding | None]:
+        """How the arguments of the original program lie, references and all, from how those of
+        this one do."""
+        if not found:
+            return []
+        others = iter(found[len(self.written) :])
+        count = len(self.positions) + len(self.closed.in_avals) - len(self.written)
+        return [None if i in {*self.positions} else next(others) for i in range(count)]
 
     def wrap(self, call: Call) -> Call:
         """How to call it with references in the places of arguments."""

@@ -149,7 +149,7 @@ def check_pmap(d: list[Any]) -> None:
     assert_on(one.lower(x[None]).compile()(x[None]), d[2])
     two = pmap(lambda v: pyjax.lax.psum(v, "i"), axis_name="i", devices=[d[1], d[3]])
     result = two(np.stack([x, x]))
-    assert_on(result, d[1])
+    assert result.devices() == {d[1], d[3]} and result.committed
     assert result.tolist() == [[0, 2, 4], [0, 2, 4]]
 
 

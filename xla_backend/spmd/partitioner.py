@@ -140,13 +140,21 @@ class _Plan:
         parameters = len(ends)
         ends += self.values.of(root)
         for value in ends:
-            self.specs[value] = self.annotations.along_whole_axes(self.specs[value])
+            if value not in given or any(given[value].open):
+                self.specs[value] = self._in_axes_of_mesh(value, given.get(value))
         shardings = tuple(self.annotations.sharding(self.specs[value]) for value in ends)
         self.partition = Partition(shardings[:parameters], shardings[parameters:])
         self.channels = itertools.count(_last_channel(module) + 1)
         self.called: dict[Computation, Computation] = {}
         self.combinations: dict[tuple[Opcode, PrimitiveType], Computation] = {}
         self.new = HloModule(module.name)
+
+    def _in_axes_of_mesh(self, value: ArrayValue, given: Given | None) -> Spec:
+        """How a value is cut that comes in or goes out: those outside know the axes of the mesh."""
+        found = self.annotations.along_whole_axes(self.specs[value])
+        least = whole(value.shape) if given is None else given.spec
+        kept = all(common_prefix(own, axes) == axes for own, axes in zip(found.dims, least.dims))
+        return found if kept else least
 
     def spec(self, value: ArrayValue) -> Spec:
         return self.specs[value]

@@ -19,8 +19,7 @@ PROGRAMS = {
         f = pyjax.pmap(lambda x, n: x * n + lax.axis_index("i"), "i",
                        static_broadcasted_argnums=1, devices=devices[1:3])
         result = f(jnp.ones((2, 3)), 3)
-        merged = pyjax.config.jax_pmap_shmap_merge
-        assert result.devices() == ({*devices[1:3]} if merged else {devices[1]})
+        assert result.devices() == {*devices[1:3]}
     """,
     "derivative": """
         f = pyjax.pmap(lambda x: lax.psum(jnp.sin(x), "i") * x, "i")
