@@ -80,6 +80,7 @@ class JAXSparse:
       nse: number of stored elements (of each batch).
       dtype: that of the stored elements.
 
+    >>> from pyjax.experimental.sparse import BCOO
     >>> m = jnp.array([[0.0, 2.0], [3.0, 0.0]])
     >>> isinstance(BCOO.fromdense(m), JAXSparse), isinstance(m, JAXSparse)
     (True, False)
