@@ -24,6 +24,7 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.topology import ALONE, Topology
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.runtime.buffer import Buffer, BufferHolder, BufferKind
@@ -499,6 +500,21 @@ class AbstractClient:
         """Compile a module (which may be changed) for this client's devices: one executable runs
         on any of them, on several at the same time, too."""
         raise NotImplementedError
+
+    def compile_partitioned(
+        self, module: HloModule, options: CompileOptions
+    ) -> tuple[LoadedExecutable, Sequence[Sharding], Sequence[Sharding]]:
+        """Compile a module (which may be changed) for several devices, whose arrays are whole and
+        have shardings: the program of each device, and how its parameters and results are cut.
+
+        Raises:
+          UnimplementedError: a sharding, or a program, that cannot be partitioned, or the platform
+            does not do this.
+        """
+        raise UnimplementedError(
+            f"the platform {self.platform!r} compiles no programs that several devices run "
+            "together; run them on the platform 'cpu'"
+        )
 
     def compile_elementwise(
         self, module: HloModule, options: CompileOptions

@@ -16,13 +16,14 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.sharding import Sharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferKind
 from xla_backend.runtime.client import AbstractClient, Device, ExecutionContext, LoadedExecutable
-from xla_backend.spmd.partitioner import Partition
-from xla_backend.spmd.pipeline import prepare_and_partition
 
 Index = tuple[slice, ...]
+# Of a program's parameters, and of its results.
+Partition = tuple[Sequence[Sharding], Sequence[Sharding]]
 
 
 class Parts(Buffer):
@@ -181,9 +182,8 @@ class GroupClient(AbstractClient):
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         """Of a module whose parameters, at least, have shardings."""
-        partition = prepare_and_partition(module)
-        assert partition is not None, "nothing says how the arrays of the module are cut"
-        return GroupExecutable(self._base.compile(module, options), partition, *self._group)
+        local, *partition = self._base.compile_partitioned(module, options)
+        return GroupExecutable(local, (partition[0], partition[1]), *self._group)
 
     def module_text(
         self,

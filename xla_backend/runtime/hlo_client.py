@@ -5,17 +5,22 @@ A module of its own: the printer and the cost model load with the first client, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.cost_analysis import analyze
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
+from xla_backend.hlo.sharding import Sharding
 from xla_backend.runtime.buffer import BufferHolder
 from xla_backend.runtime.buffer_protocol import give_buffer_protocol
-from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.client import AbstractClient, Device, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
+from xla_backend.spmd.pipeline import prepare_and_partition
 
 
 class HloClient(AbstractClient):
@@ -28,6 +33,16 @@ class HloClient(AbstractClient):
         self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype
     ) -> HostBufferKind:
         return HostBufferKind(dimensions, dtype)
+
+    def compile_partitioned(
+        self, module: HloModule, options: CompileOptions
+    ) -> tuple[LoadedExecutable, Sequence[Sharding], Sequence[Sharding]]:
+        found = prepare_and_partition(module)
+        if found is None:
+            raise UnimplementedError(
+                f"nothing says how the arrays of module {module.name!r} are cut"
+            )
+        return self.compile(module, options), found.parameters, found.results
 
     def module_text(
         self,
