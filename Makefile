@@ -7,7 +7,7 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow fuzz fuzz-mutants stress lint format bench gpu-check docs clean
+.PHONY: demo test test-slow fuzz fuzz-mutants stress oracle lint format bench gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
@@ -32,6 +32,13 @@ fuzz-mutants: $(VENV)/.ready-test
 # Threads, forks, signals, little memory, broken caches: make stress ARGS="--seconds 300 threads"
 stress: $(VENV)/.ready-test
 	$(BIN)/python -m tests.stress $(ARGS)
+
+# The tables of tests/edge_values run by a JAX that is installed elsewhere, and by pyjax, and compared.
+# make oracle PYTHON_WITH_JAX=python3 TABLES="special stats" ARGS="--mode value"; all tables take an hour
+PYTHON_WITH_JAX ?= $(PYTHON)
+oracle: $(VENV)/.ready-test
+	PYTHONPATH=. $(PYTHON_WITH_JAX) tests/edge_values/record.py --into build/oracle $(TABLES)
+	$(BIN)/python -m tests.edge_values --recorded build/oracle $(TABLES:%=--table %) $(ARGS)
 
 lint: $(VENV)/.ready-test
 	$(BIN)/ruff check .

@@ -67,7 +67,9 @@ def _segment_reduction(name: str, update: str, start: Callable[[Any], Any], doc:
         for first in range(0, data.shape[0], bucket_size):
             chunk = slice(first, first + bucket_size)
             parts.append(getattr(out.at[ids[chunk]], update)(data[chunk], **options))
-        return getattr(jnp.stack(parts), _COMBINE[update])(axis=0)
+        combine = getattr(jnp, _COMBINE[update])
+        # Sums of narrow integers would be wider.
+        return combine(jnp.stack(parts), axis=0).astype(data.dtype)
 
     reduce.__name__ = reduce.__qualname__ = name
     reduce.__doc__ = with_example(name, doc + _DETAILS)

@@ -90,6 +90,13 @@ def _along_axis(name: str, x: Any, axis: int) -> Array:
     return jnp.moveaxis(x, canonicalize_axis(axis, x.ndim), -1)
 
 
+def _nothing(first: Array, second: Array) -> Array:
+    """What there is of frequencies, times and densities of signals without samples."""
+    outer = np.broadcast_shapes(first.shape[:-1], second.shape[:-1])
+    size = min(first.shape[-1], second.shape[-1])
+    return jnp.zeros((*outer, size), first.real.dtype)
+
+
 def _frequencies(cut: _Segments, fs: Any, onesided: bool, dtype: Any) -> Array:
     make = jnp.fft.rfftfreq if onesided else jnp.fft.fftfreq
     return make(cut.fft, 1 / fs, dtype=dtype)
@@ -133,6 +140,9 @@ def stft(
     [(9,), (9,), (9, 9)]
     """
     x = _along_axis("stft", x, axis)
+    if x.size == 0:
+        none = _nothing(x, x)
+        return none, none, none.astype(jnp.result_type(none, np.complex64))
     cut = _segments(window, nperseg, noverlap, nfft, x.shape[-1])
     onesided = return_onesided and not jnp.iscomplexobj(x)
     x = _extended(x, boundary, cut.length // 2)
@@ -231,11 +241,12 @@ def csd(
     """The cross power spectral density conj(X) Y by Welch's method, along `axis`.
 
     Args:
-      y: of the size of `x` along `axis` (shorter ones are padded with zeros); None means `x`.
+      y: of the size of `x` along `axis` (shorter ones are padded with zeros); None means `x`, and
+        the density is real then.
       scaling: "density" (power per frequency) or "spectrum" (power).
       average: "mean" or "median" of the segments.  Others as for `stft`.
     Returns:
-      (frequencies, density); frequencies take the place of `axis`.
+      (frequencies, density); frequencies take the place of `axis`. Both are empty if a signal is.
     Raises:
       ValueError: unknown scaling or average, or sizes that do not fit together.
 
@@ -249,6 +260,9 @@ def csd(
     first = _along_axis("csd", x, axis)
     second = first if y is None or y is x else _along_axis("csd", y, axis)
     same = second is first
+    if first.size == 0 or second.size == 0:
+        none = _nothing(first, second)
+        return none, none if y is None else none.astype(jnp.result_type(none, np.complex64))
     if not same:
         first, second = promote_dtypes_inexact(first, second)
         n = max(first.shape[-1], second.shape[-1])
@@ -278,6 +292,8 @@ def csd(
         result = lax.complex(*parts) / np.asarray(bias, result.dtype)
     else:
         result = jnp.mean(result, axis=-2)
+    if y is None:
+        result = result.real
     return _frequencies(cut, fs, onesided, real), jnp.moveaxis(result, -1, axis)
 
 
@@ -294,12 +310,12 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Array, Array]:
-    """The power spectral density by Welch's method: `csd` of `x` with itself, real.
+    """The power spectral density by Welch's method: `csd` of `x` with itself.
 
     >>> [part.shape for part in welch(jnp.ones(64), nperseg=16)]
     [(9,), (9,)]
     """
-    frequencies, density = csd(
+    return csd(
         x,
         None,
         fs,
@@ -313,4 +329,3 @@ def welch(
         axis,
         average,
     )
-    return frequencies, density.real

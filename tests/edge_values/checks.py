@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pyjax
 from tests.edge_values import execute, second
 from tests.edge_values.compare import difference
 from tests.edge_values.known_differences import known
-from tests.edge_values.recorded import checksum, load
+from tests.edge_values.recorded import FOLDER, checksum, load
 from tests.edge_values.rows import Case
 
 Mode = str
@@ -75,9 +76,9 @@ def applies(mode: Mode, case: Case, record: dict) -> bool:
     return mode == "jit" or (bool(case.differentiated) and mode in record)
 
 
-def check(table: str, case: Case, mode: Mode) -> str | None:
+def check(table: str, case: Case, mode: Mode, folder: Path = FOLDER) -> str | None:
     """How pyjax differs from the record in this mode, known difference or not."""
-    record = load(table).get(case.key)
+    record = load(table, folder).get(case.key)
     if record is None:  # tables.py counts these
         return None
     if record["operands"] != checksum(case):

@@ -37,10 +37,15 @@ _REASONS: dict[str, dict[str, str]] = {
             "conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple empty iota "
             "padtype_to_pads reduce_window_shape_tuple rng_bit_generator shape_as_value"
         ),
+        "nn.initializers": "ones zeros",
         "scipy.special": "bernoulli",
         "random": "PRNGKey clone fold_in key key_data split wrap_key_data",
     },
     "its numbers are drawn from a key alone": {
+        "nn.initializers": (
+            "glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform "
+            "lecun_normal lecun_uniform xavier_normal xavier_uniform"
+        ),
         "random": (
             "ball cauchy double_sided_maxwell exponential generalized_normal gumbel laplace "
             "logistic maxwell normal orthogonal uniform weibull_min triangular truncated_normal"

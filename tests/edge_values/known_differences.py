@@ -11,6 +11,7 @@ from tests.edge_values.known_arithmetic import ARITHMETIC
 from tests.edge_values.known_difference import Difference
 from tests.edge_values.known_errors import ERRORS
 from tests.edge_values.known_gradients import GRADIENTS
+from tests.edge_values.known_scipy import SCIPY
 from tests.edge_values.known_special import SPECIAL
 from tests.edge_values.not_smooth import NOT_SMOOTH
 
@@ -171,7 +172,7 @@ GENERAL = (
     ),
 )
 
-KNOWN: tuple[Difference, ...] = (*ERRORS, *ARITHMETIC, *SPECIAL, *GRADIENTS)
+KNOWN: tuple[Difference, ...] = (*ERRORS, *ARITHMETIC, *SPECIAL, *GRADIENTS, *SCIPY)
 
 
 def known(key: str, mode: str) -> bool:

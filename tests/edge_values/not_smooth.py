@@ -100,6 +100,8 @@ NOT_SMOOTH: tuple[Difference, ...] = (
             "numpy.vsplit f(v, 1) float32",
             "numpy.select f([v], [x]) float32",
             "nn.dot_product_attention f(m, m, m) float32",
+            "scipy.fft.dctn f(m, s=(2,), axes=(0, 1)) float32",
+            "scipy.fft.idctn f(m, s=(2,), axes=(0, 1)) float32",
         ),
         modes="hvp vhp vmap_vjp",
         title="Calls that are refused",

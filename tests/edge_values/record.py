@@ -1,21 +1,24 @@
 """Runs the tables under the reference and records the results. Needs JAX; the tests do not.
 
-    PYTHONPATH=. python tests/edge_values/record.py [--all] [TABLE ...]
+    PYTHONPATH=. python tests/edge_values/record.py [--all] [--into FOLDER] [TABLE ...]
 
 Run it from the root of the checkout with a Python that has `jax` (0.10.2), `ml_dtypes` and NumPy.
 Only new cases and cases whose operands changed are run, unless `--all` is given; cases that left
-the table leave the file.
+the table leave the file. `make oracle` records anew into a folder of its own, and compares.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.scipy.optimize
+import jax.scipy.spatial.transform
 
 from tests.edge_values import execute
-from tests.edge_values.recorded import checksum, load, save
+from tests.edge_values.recorded import FOLDER, checksum, load, save
 from tests.edge_values.rows import Case, cases
 from tests.edge_values.tables import TABLES
 
@@ -32,8 +35,8 @@ def entry(case: Case) -> dict[str, Any]:
     return found
 
 
-def record(table: str, everything: bool) -> None:
-    old = {} if everything else load(table)
+def record(table: str, folder: Path, everything: bool) -> None:
+    old = {} if everything else load(table, folder)
     entries: dict[str, Any] = {}
     new = 0
     for case in cases(TABLES[table]):
@@ -45,19 +48,21 @@ def record(table: str, everything: bool) -> None:
                 jax.clear_caches()
             if new % 100 == 0:
                 print(table, new, case.key, flush=True)
-                save(table, {**old, **entries})
+                save(table, {**old, **entries}, folder)
         entries[case.key] = known
-    save(table, entries)
+    save(table, entries, folder)
     print(f"{table}: {len(entries)} cases, {new} of them run")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true", help="run cases that are recorded, too")
+    parser.add_argument("--into", type=Path, default=FOLDER, metavar="FOLDER")
     parser.add_argument("tables", nargs="*", metavar="TABLE", choices=[*TABLES, []])
     options = parser.parse_args()
+    print(f"JAX {jax.__version__}")
     for table in options.tables or TABLES:
-        record(table, options.all)
+        record(table, options.into, options.all)
 
 
 if __name__ == "__main__":

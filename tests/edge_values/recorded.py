@@ -1,4 +1,4 @@
-"""Reads and writes recorded results: one file of sorted keys per table, in `recorded/`.
+"""Reads and writes recorded results: one file of sorted keys per table, in a folder.
 
 An entry, under the key of its case:
 
@@ -32,12 +32,12 @@ def checksum(case: Case) -> int:
 
 
 @cache
-def load(table: str) -> dict[str, Any]:
-    path = FOLDER / f"{table}.json.xz"
+def load(table: str, folder: Path = FOLDER) -> dict[str, Any]:
+    path = folder / f"{table}.json.xz"
     return json.loads(lzma.decompress(path.read_bytes())) if path.exists() else {}
 
 
-def save(table: str, entries: dict[str, Any]) -> None:
-    FOLDER.mkdir(exist_ok=True)
+def save(table: str, entries: dict[str, Any], folder: Path = FOLDER) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(entries, sort_keys=True, separators=(",", ":"))
-    (FOLDER / f"{table}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
+    (folder / f"{table}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))

@@ -7,6 +7,7 @@ a function that is in neither.
 from __future__ import annotations
 
 from tests.edge_values import (
+    table_image,
     table_lax_elementwise,
     table_lax_structural,
     table_linalg,
@@ -19,11 +20,13 @@ from tests.edge_values import (
     table_numpy_reductions,
     table_numpy_searches,
     table_random,
+    table_scipy_signal,
     table_special,
 )
 from tests.edge_values.rows import Row
 
 TABLES: dict[str, tuple[Row, ...]] = {
+    "image": table_image.ROWS,
     "lax_elementwise": table_lax_elementwise.ROWS,
     "lax_structural": table_lax_structural.ROWS,
     "linalg": table_linalg.ROWS,
@@ -38,6 +41,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
         *table_numpy_searches.ROWS,
     ),
     "random": table_random.ROWS,
+    "scipy_signal": table_scipy_signal.ROWS,
     "special": table_special.ROWS,
 }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import types
-
 import pytest
 
 import pyjax
+from docs.public_names import public_modules, public_objects
 from pyjax.core.primitive import Primitive
 from tests.edge_values.checks import applies, has_gradient
 from tests.edge_values.execute import resolve
@@ -16,30 +15,21 @@ from tests.edge_values.recorded import load
 from tests.edge_values.rows import cases
 from tests.edge_values.tables import EXCLUDED, PENDING, TABLES
 
-# Modules whose functions are all in the tables.
-MODULES: tuple[str, ...] = (
-    "numpy",
-    "numpy.linalg",
-    "numpy.fft",
-    "lax",
-    "lax.linalg",
-    "nn",
-    "scipy.special",
-    "random",
+# Modules whose functions are all in the tables: these and the public ones below.
+ROOTS = (
+    *("image", "lax", "nn", "numpy", "ops", "random"),
+    *("scipy.fft", "scipy.signal", "scipy.special"),
+)
+MODULES: tuple[str, ...] = tuple(
+    full.removeprefix("pyjax.") for root in ROOTS for full in public_modules(resolve(pyjax, root))
 )
 NAMED = {row.name for table in TABLES.values() for row in table}
 
 
 def public_functions(module: str) -> list[str]:
     """Callables of the module's interface that are neither classes nor primitives."""
-    found = resolve(pyjax, module)
-    names = getattr(found, "__all__", [n for n in vars(found) if not n.startswith("_")])
-    return [
-        name
-        for name in sorted(names)
-        if callable(getattr(found, name))
-        and not isinstance(getattr(found, name), (type, Primitive))
-    ]
+    found = public_objects(resolve(pyjax, module))
+    return [name for name, value in found.items() if not isinstance(value, (type, Primitive))]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -116,7 +106,3 @@ def test_nothing_is_recorded_that_no_row_names(table: str) -> None:
 def test_tables_do_not_share_a_case() -> None:
     keys = [case.key for table in TABLES.values() for case in cases(table)]
     assert len(keys) == len(set(keys)), sorted({k for k in keys if keys.count(k) > 1})
-
-
-def test_modules_are_modules() -> None:
-    assert all(isinstance(resolve(pyjax, m), types.ModuleType) for m in MODULES)

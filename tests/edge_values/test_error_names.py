@@ -14,6 +14,8 @@ from tests.edge_values.tables import TABLES
 
 # "module.name": what stands in the message instead, or why nothing does.
 OTHERWISE: dict[str, str] = {
+    "nn.initializers.ones": "needs no key, and looks at none",
+    "nn.initializers.zeros": "needs no key, and looks at none",
     "lax.psum": "the name of the axis is looked up first",
     "numpy.array_repr": "as repr() does, it takes everything",
     "numpy.array_str": "as str() does, it takes everything",

@@ -190,7 +190,8 @@ def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
     h, _ = _fraction(_safe(by_fraction, a, 1.0), _safe(by_fraction, x, 3.0), by_fraction)
     p, q = div(mul(density, total), a), mul(density, h)
     if upper:
-        value = select(by_series, sub(one, p), q)
+        # Where P rounds to more than one, nothing is left.
+        value = select(by_series, max(sub(one, p), full_value(a, 0.0)), q)
         ends = (1.0, 0.0)
     else:
         value = select(by_series, p, sub(one, q))

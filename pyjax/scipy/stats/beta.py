@@ -51,7 +51,7 @@ def cdf(
     """
     x, a, b, loc, scale = promote_args_inexact("beta.cdf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    return betainc(a, b, jnp.clip(z, 0, 1))
+    return _below(a, b, z)
 
 
 def logcdf(
@@ -64,7 +64,7 @@ def logcdf(
     """
     x, a, b, loc, scale = promote_args_inexact("beta.logcdf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    return jnp.log(betainc(a, b, jnp.clip(z, 0, 1)))
+    return jnp.log(_below(a, b, z))
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -75,7 +75,7 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     """
     x, a, b, loc, scale = promote_args_inexact("beta.sf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    return betainc(b, a, 1 - jnp.clip(z, 0, 1))
+    return _below(b, a, 1 - z)
 
 
 def logsf(
@@ -88,4 +88,12 @@ def logsf(
     """
     x, a, b, loc, scale = promote_args_inexact("beta.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    return jnp.log(betainc(b, a, 1 - jnp.clip(z, 0, 1)))
+    return jnp.log(_below(b, a, 1 - z))
+
+
+def _below(a: Array, b: Array, z: Array) -> Array:
+    """The probability below z on [0, 1]; outside, where it is constant, so are its derivatives."""
+    outside = (z <= 0) | (z >= 1)
+    probability = betainc(a, b, jnp.where(outside, 0.5, z))
+    constant = jnp.where(jnp.isnan(probability), probability, jnp.where(z <= 0, 0, 1))
+    return jnp.where(outside, constant, probability)

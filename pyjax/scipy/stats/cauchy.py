@@ -100,5 +100,6 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 def _cotangent(q: Array) -> Array:
     """cot(πq) for q in [0, 1]: of the smaller of q and 1 - q, where the angle is accurate."""
-    size = 1 / jnp.tan(np.pi * jnp.minimum(q, 1 - q))
+    # Not the minimum: its derivative is zero in the middle.
+    size = 1 / jnp.tan(np.pi * jnp.where(q < 0.5, q, 1 - q))
     return jnp.where(q < 0.5, size, -size)

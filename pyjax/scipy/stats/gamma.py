@@ -43,7 +43,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """
     x, a, loc, scale = promote_args_inexact("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
-    return jnp.where(z > 0, gammainc(a, jnp.maximum(z, 0)), 0)
+    return jnp.where(z <= 0, 0, gammainc(a, _inside(z)))
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -63,7 +63,7 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     """
     x, a, loc, scale = promote_args_inexact("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
-    return jnp.where(z > 0, gammaincc(a, jnp.maximum(z, 0)), 1)
+    return jnp.where(z <= 0, 1, gammaincc(a, _inside(z)))
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -73,3 +73,8 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     -0.307
     """
     return jnp.log(sf(x, a, loc, scale))
+
+
+def _inside(z: Array) -> Array:
+    """z where it is positive; elsewhere a number at which all derivatives are finite."""
+    return jnp.where(z <= 0, 1, z)

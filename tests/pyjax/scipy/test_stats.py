@@ -215,3 +215,25 @@ def test_gaussian_kde(rule, dimension):
         )
         again = pyjax.jit(lambda kde, x: kde(x))(ours, at)
         np.testing.assert_allclose(again, theirs(at), rtol=1e-9)
+
+
+def test_cauchy_ppf_in_the_middle():
+    """The slope at the median is pi, where two branches meet."""
+    for function, slope in ((stats.cauchy.ppf, np.pi), (stats.cauchy.isf, -np.pi)):
+        np.testing.assert_allclose(pyjax.grad(function)(0.5), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", ["cdf", "logcdf", "sf", "logsf"])
+@pytest.mark.parametrize("name, shape", [("beta", (2.5, 1.5)), ("gamma", (2.5,)), ("chi2", (3.5,))])
+def test_nothing_moves_outside_of_the_support(name, shape, function):
+    def f(x):
+        return getattr(getattr(stats, name), function)(x, *shape)
+
+    assert pyjax.grad(f)(-1.0) == 0
+    assert pyjax.hessian(f)(-1.0) == 0
+
+
+def test_no_negative_probability():
+    """Of a tiny shape parameter nearly nothing is left above."""
+    with pyjax.enable_x64(True):
+        assert stats.gamma.sf(0.1, 1e-38) >= 0
