@@ -27,6 +27,7 @@ from pyjax.lax.common import (
 from pyjax.lax.compare import eq, ge
 from pyjax.lax.convert import convert, convert_element_type, wide_integer
 from pyjax.lax.nary import expand_to
+from pyjax.runtime.placement import result_on
 
 # -- iota ------------------------------------------------------------------------------------------
 
@@ -106,6 +107,7 @@ def full(
     Args:
       shape: sizes.  fill_value: scalar.  dtype: default is that of fill_value (weak for Python
         scalars). If it is one of random keys, a number fills all of their words.
+      sharding: where the result lies; default the default device.
     Raises:
       TypeError: fill_value is not a scalar, or a size is not a nonnegative integer.
 
@@ -113,7 +115,10 @@ def full(
     Array([[7, 7],
            [7, 7]], dtype=int32, weak_type=True)
     """
-    target = canonical_shape(shape, "full shape")
+    return result_on(_full(canonical_shape(shape, "full shape"), fill_value, dtype), sharding)
+
+
+def _full(target: tuple[int, ...], fill_value: ArrayLike, dtype: Any) -> Array:
     if type(fill_value) is int and dtype is not None:
         fill_value = wide_integer(fill_value, canonical_dtype(dtype))
     aval = aval_of(fill_value)
@@ -165,7 +170,7 @@ def full_like(
     weak = dtype is None and aval.weak_type
     result = full(target, fill_value, aval.dtype if dtype is None else dtype)
     result = convert(result, None if dtype is not None else aval.dtype, weak)
-    return pvary(result, aval.vma) if aval.vma else result
+    return result_on(pvary(result, aval.vma) if aval.vma else result, sharding)
 
 
 # -- empty -----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from pyjax.runtime.array import (
     from_numpy,
     laid_out,
     relaid,
+    sharing,
 )
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import get_backend
@@ -60,7 +61,7 @@ def device_put(
         order of elements), or a pytree prefix of those.
       src: where the values are; ignored.
       donate, may_alias: the memory of `x` may be reused; on the CPU an array that is there already
-        is returned as it is.
+        is returned as it is, or, donated, as another array in the same memory.
     Raises:
       TypeError: a leaf is not a valid array type, or `device` is none of the above.
       ValueError: a PartitionSpec without a mesh in context; a kind of memory that there is not; a
@@ -79,10 +80,18 @@ def device_put(
             "a donated array gives its memory away, and an alias shares it",
             "set one of them",
         )
+    put = _put_donated if donate else _put
     if device is None or isinstance(device, (Device, *_TARGETS)):
-        return tree_map(lambda leaf: _put(leaf, device), x)
+        return tree_map(lambda leaf: put(leaf, device), x)
     targets = tree_broadcast(device, x, is_leaf=lambda t: t is None or isinstance(t, _TARGETS))
-    return tree_map(_put, x, targets)
+    return tree_map(put, x, targets)
+
+
+def _put_donated(value: Any, target: Any) -> Any:
+    result = _put(value, target)
+    return (
+        sharing(result, result.spec) if result is value and type(value) is DeviceArray else result
+    )
 
 
 _TARGETS = (Sharding, PartitionSpec, MemorySpace, Format)

@@ -179,3 +179,11 @@ def test_keys() -> None:
     key.delete()
     with pytest.raises(RuntimeError, match=r"deleted with shape=key<fry>\[\]"):
         pyjax.random.normal(key)
+
+
+def test_donated_to_where_it_is() -> None:
+    """The memory goes on in another array, and the first one stays usable, as in JAX."""
+    x = jnp.arange(3.0)
+    y = pyjax.device_put(x, donate=True)
+    assert y is not x and not x.is_deleted()
+    assert y.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()

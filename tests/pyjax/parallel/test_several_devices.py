@@ -261,6 +261,14 @@ PROGRAMS = {
             assert drawn.sharding.spec == P("x")
         assert np.array_equal(drawn, pyjax.random.normal(pyjax.random.key(0), (8,)))
     """,
+    "filled arrays": """
+        x = lax.full((8, 8), 2.0, sharding=over(P("a", "b")))
+        assert x.sharding == over(P("a", "b")) and float(x.sum()) == 128
+        assert lax.full_like(x, 3.0, sharding=over(P("b"))).sharding == over(P("b"))
+        assert jnp.ones(8, device=over(P("b"))).sharding == over(P("b"))
+        inside = pyjax.jit(lambda: lax.full((8,), 1.0, sharding=over(P("a"))))()
+        assert inside.sharding == over(P("a"))
+    """,
     "copies, pickles, text": """
         import copy, pickle
         x = put(DATA, P("a", "b"))
