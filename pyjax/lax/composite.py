@@ -30,14 +30,12 @@ from pyjax.interpreters.rules import (
 )
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.interpreters.varying import as_program_says, varying_rules
+from xla_backend import stablehlo
 from xla_backend.hlo.attributes import CallAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.text_cursor import quote
 from xla_backend.hlo.types import from_numpy_dtype
-from xla_backend.stablehlo.dense_text import dense_body
-from xla_backend.stablehlo.from_hlo_context import tensor_type
-from xla_backend.stablehlo.types import NAME_OF_ELEMENT
 
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
@@ -125,9 +123,9 @@ def _attribute(value: Any, where: str) -> str:
             return f"{number} : {kind}{8 * value.dtype.itemsize}"
         case HashableArray(value=array):
             shape = Shape(from_numpy_dtype(array.dtype), array.shape)
-            return f"dense<{dense_body(array)}> : {tensor_type(shape)}"
+            return f"dense<{stablehlo.dense_body(array)}> : {stablehlo.tensor_type(shape)}"
         case np.dtype():
-            return NAME_OF_ELEMENT[from_numpy_dtype(value)]
+            return stablehlo.NAME_OF_ELEMENT[from_numpy_dtype(value)]
         case int():
             return f"{value} : i64"
         case float():

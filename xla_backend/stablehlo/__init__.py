@@ -7,9 +7,12 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 _PUBLIC = {
+    "NAME_OF_ELEMENT": ("xla_backend.stablehlo.types", "NAME_OF_ELEMENT"),
+    "dense_body": ("xla_backend.stablehlo.dense_text", "dense_body"),
     "hlo_to_stablehlo": ("xla_backend.stablehlo.from_hlo", "module_from_hlo"),
     "module_to_stablehlo": ("xla_backend.stablehlo.library", "module_to_stablehlo"),
     "parse_stablehlo": ("xla_backend.stablehlo.library", "parse_stablehlo"),
+    "tensor_type": ("xla_backend.stablehlo.from_hlo_context", "tensor_type"),
 }
 
 __all__ = sorted(_PUBLIC)
