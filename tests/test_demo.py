@@ -62,8 +62,10 @@ def test_demo_learns_on_an_emulated_gpu(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "flags, environment",
-    [(["--jax_enable_x64=true"], {}), ([], {"PYJAX_ENABLE_X64": "1"})],
-    ids=["flag", "environment"],
+    [
+        pytest.param(["--jax_enable_x64=true"], {}, id="flag"),
+        pytest.param([], {"PYJAX_ENABLE_X64": "1"}, id="environment", marks=pytest.mark.slow),
+    ],
 )
 def test_options_work_on_the_demo(
     tmp_path: Path, flags: list[str], environment: dict[str, str]

@@ -146,7 +146,10 @@ def check_loop(seed: int) -> None:
         np.testing.assert_allclose(g, e, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(40))
+SEEDS = [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 200))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_loop(seed, monkeypatch):
     monkeypatch.setattr(while_double_buffering, "_MIN_COPY_BYTES", 0)
     monkeypatch.setattr(while_dead_initial_value, "_MIN_BYTES", 0)
