@@ -16,6 +16,7 @@ from pyjax._config import options
 from pyjax.core import axis_env
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
+from pyjax.core.dtypes import to_inexact_dtype
 from pyjax.core.effects import NamedAxisEffect
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
@@ -224,7 +225,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     def mean(v: Any) -> Any:
         if not hasattr(v, "aval"):
             return v / size
-        v = v if is_inexact(dtype_of(v)) else convert_element_type(v, np.float32)
+        v = v if is_inexact(dtype_of(v)) else convert_element_type(v, to_inexact_dtype(dtype_of(v)))
         return div(v, scalar_like(size, v))
 
     return tree_map(mean, total)

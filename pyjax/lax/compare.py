@@ -335,7 +335,7 @@ def _clamp_aval(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> list[Sha
             )
     if x.dtype not in ORDERED:
         fail(TypeError, f"clamp does not accept dtype {x.dtype}: it is not ordered.")
-    return [x]
+    return [x.update(weak_type=low.weak_type and x.weak_type and high.weak_type)]
 
 
 def _inside(ans: Array, low: Array, x: Array, high: Array) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
+from pyjax.core.dtypes import to_inexact_dtype
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.interpreters import ad
@@ -187,8 +188,8 @@ def fft(x: ArrayLike, fft_type: Any, fft_lengths: Sequence[int]) -> Array:
                 TypeError,
                 f"only real valued inputs supported for rfft, got {aval_of(x).str_short()}",
             )
-        if dtype_of(x) not in (np.float32, np.float64):
-            x = convert_element_type(x, np.float32)
+        dtype = to_inexact_dtype(dtype_of(x))
+        x = convert_element_type(x, dtype if dtype == np.float64 else np.float32)
     elif not is_complex(dtype_of(x)):
         x = convert_element_type(x, complex_dtype(dtype_of(x)))
     return fft_p.bind1(x, fft_type=kind, fft_lengths=lengths)

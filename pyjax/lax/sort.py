@@ -234,7 +234,7 @@ def _top_k_aval(x: ShapedArray, *, k: int, axis: int) -> list[ShapedArray]:
             f"shape={list(x.shape)} and axis={axis}",
         )
     shape = _top_k_shape(x, k, axis)
-    return [ShapedArray(shape, x.dtype), ShapedArray(shape, np.dtype(np.int32))]
+    return [x.update(shape=shape), x.update(shape=shape, dtype=np.dtype(np.int32))]
 
 
 def _largest_lowering(ctx: Any, x: Any, axis: int, less: Any) -> list[Any]:

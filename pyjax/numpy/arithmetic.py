@@ -287,7 +287,7 @@ def rint(x: ArrayLike, /) -> Array:
     """
     x = util.ensure_arraylike("rint", x)
     if not is_inexact(x):
-        return util.convert(x, dtypes.to_inexact_dtype(x.dtype))
+        return util.convert(x, dtypes.canonicalize_dtype(np.float64))
     return _round_parts(x)
 
 
@@ -355,7 +355,7 @@ def _scale(name: str, factor: float, doc: str) -> Any:
     @util.named(name, doc)
     def fn(x: ArrayLike, /) -> Array:
         (x,) = util.promote_args_inexact(name, x)
-        return util.as_weak_as(lax.mul(x, _constant(x, factor)), x)
+        return util.as_weak_as_scalars(lax.mul(x, _constant(x, factor)), x)
 
     return fn
 
@@ -374,7 +374,7 @@ def sinc(x: ArrayLike, /) -> Array:
     """
     (x,) = util.promote_args_inexact("sinc", x)
     compute = in_float64(_sinc) if is_complex(x) else _sinc
-    return util.as_weak_as(compute(x), x)
+    return util.as_weak_as_scalars(compute(x), x)
 
 
 @jit
@@ -405,7 +405,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x1, x2 = util.promote_args_inexact("hypot", x1, x2)
     if is_complex(x1):
         raise new_error(ValueError, "jnp.hypot does not support complex-valued inputs")
-    return util.as_weak_as(_hypot(x1, x2), x1, x2)
+    return util.as_weak_as_scalars(_hypot(x1, x2), x1, x2)
 
 
 @jit
@@ -424,11 +424,13 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
     Array([0. , 0.5, 1. ], dtype=float32)
     """
     x1, x2 = util.promote_args_inexact("heaviside", x1, x2)
+    weak = not np.ndim(x1) and dtypes.is_weakly_typed(x1) and dtypes.is_weakly_typed(x2)
     if is_complex(x1):
         raise new_error(
             TypeError, f"heaviside does not support complex-valued inputs, got {x1.dtype}."
         )
-    return util.as_weak_as(_heaviside(x1, x2), x1, x2)
+    out = _heaviside(x1, x2)
+    return util.convert(out, out.dtype, weak)
 
 
 @jit

@@ -102,7 +102,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
             "Leave it out; for second order at the ends, write those two differences.",
         )
     util.check_arraylike("gradient", f)
-    (f,) = util.promote_dtypes_inexact(util.as_array(f))
+    f = util.as_array(f)
     single = axis is not None and not isinstance(axis, (tuple, list))
     axes = util.canonicalize_axes(axis, f.ndim)
     if any(f.shape[i] < 2 for i in axes):
@@ -122,6 +122,10 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
             TypeError, f"Invalid number of spacing arguments {len(varargs)} for {axes=}"
         )
     util.check_arraylike("gradient", *spacings)
+    if varargs:
+        f, *spacings = util.promote_dtypes_inexact(f, *spacings)
+    else:
+        (f,) = util.promote_dtypes_inexact(f)
     out = [_gradient_along(f, h, i) for h, i in zip(spacings, axes, strict=True)]
     return out[0] if single or len(out) == 1 else out
 
@@ -133,7 +137,6 @@ def _gradient_along(f: Any, h: Any, axis: int) -> Any:
         return lax.slice_in_dim(x, start, stop, axis=along)
 
     if np.ndim(h) == 0:
-        h = util.convert(h, f.dtype)
         first = (cut(f, 1, 2) - cut(f, 0, 1)) / h
         last = (cut(f, n - 1, n) - cut(f, n - 2, n - 1)) / h
         parts = [first, last]
@@ -142,7 +145,7 @@ def _gradient_along(f: Any, h: Any, axis: int) -> Any:
         return lax.concatenate(parts, axis)
     if np.ndim(h) != 1 or np.shape(h)[0] != n:
         raise new_error(ValueError, "Spacing arrays must be 1D arrays of the length of their axis.")
-    steps = diff(util.convert(h, f.dtype))
+    steps = diff(h)
     shape = tuple(n - 1 if i == axis else 1 for i in range(f.ndim))
     steps = lax.reshape(steps, shape)
     slopes = diff(f, axis=axis) / steps

@@ -109,7 +109,7 @@ def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], A
     if not (hasattr(a, "dtype") and hasattr(a, "shape")):
         util.check_arraylike(name, a)
         a = util.to_jax(a)
-    weak = dtype is None and dtypes.is_weakly_typed(a)
+    weak = dtype is None and dtypes.is_weakly_typed(a) and dtypes.dtype(a) != np.bool_
     shape = np.shape(a) if shape is None else util.canonicalize_shape(shape)
     if dtype is None:
         dtype = a.dtype if hasattr(a, "dtype") else dtypes.dtype(a)

@@ -81,7 +81,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     dtype = dtypes.to_inexact_dtype(a.dtype)
     if np.ndim(bins) == 1:
         (edges,) = _arrays("histogram_bin_edges", bins)
-        return util.convert(edges, dtypes.to_inexact_dtype(edges.dtype))
+        return util.convert(edges, dtype)
     count = util.static_int(bins, "bins")
     low, high = _limits(a, range, dtype)
     return linspace(low, high, count + 1, dtype=dtype)
@@ -133,6 +133,7 @@ def histogram(
         (weights,) = _arrays("histogram", weights)
         if weights.shape != a.shape:
             raise new_error(ValueError, "weights should have the same shape as a.")
+        a, weights = util.promote_dtypes_inexact(a, weights)
     edges = histogram_bin_edges(a, bins, range, weights)
     counts = _count(
         _bin_numbers(*util.promote_dtypes(*util.as_inexact_with(ravel(a), edges))),

@@ -96,7 +96,9 @@ def vector_norm(
     Array([ 5., 10.], dtype=float32)
     """
     util.check_arraylike("jnp.linalg.vector_norm", x)
-    (x,) = util.promote_dtypes_inexact(util.as_array(x))
+    x = util.as_array(x)
+    if not dtypes.issubdtype(x.dtype, np.inexact):
+        x = util.convert(x, dtypes.canonicalize_dtype(np.float64))
     if ord is None or ord == 2:
         return lax.sqrt(reductions.sum(_abs_squared(x), axis, keepdims=keepdims))
     if isinstance(ord, str):

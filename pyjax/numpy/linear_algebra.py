@@ -38,14 +38,14 @@ __all__ = [
 def contract(
     name: str, a: ArrayLike, b: ArrayLike, dims: Any, precision: Any, preferred: Any
 ) -> Array:
-    """dot_general in the operands' common dtype; the result is weak only if both are.
+    """dot_general in the operands' common dtype, weak where that is.
 
     The operands keep their own dtypes: what they are converted to is up to the lowering.
     """
     preferred = util.check_user_dtype(preferred, name)
-    weak = preferred is None and dtypes.is_weakly_typed(a) and dtypes.is_weakly_typed(b)
+    weak = False
     if preferred is None:
-        preferred = dtypes.result_type(a, b)
+        preferred, weak = dtypes.result_type(a, b, return_weak_type_flag=True)
     out = lax.dot_general(a, b, dims, precision=precision, preferred_element_type=preferred)
     return util.convert(out, out.dtype, weak)
 

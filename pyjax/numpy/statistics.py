@@ -99,11 +99,11 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 3.0, 4.0]), 50)
     Array(2.5, dtype=float32)
     """
-    (q,) = util.promote_args_inexact("percentile", _maybe_array(q))
+    util.check_arraylike("percentile", _maybe_array(q))
     return _check_quantile(
         "percentile",
         a,
-        q / np.asarray(100, q.dtype),
+        _fraction(q),
         axis,
         out,
         overwrite_input,
@@ -130,11 +130,11 @@ def nanpercentile(
     >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 3.0]), 50)
     Array(2., dtype=float32)
     """
-    (q,) = util.promote_args_inexact("nanpercentile", _maybe_array(q))
+    util.check_arraylike("nanpercentile", _maybe_array(q))
     return _check_quantile(
         "nanpercentile",
         a,
-        q / np.asarray(100, q.dtype),
+        _fraction(q),
         axis,
         out,
         overwrite_input,
@@ -143,6 +143,13 @@ def nanpercentile(
         weights,
         True,
     )
+
+
+def _fraction(percent: Any) -> Any:
+    """A hundredth, weak where the number is."""
+    if isinstance(percent, (int, float)):
+        return percent / 100
+    return util.as_array(_maybe_array(percent)) / 100
 
 
 def _maybe_array(q: Any) -> Any:
@@ -211,6 +218,10 @@ def _check_quantile(
         raise new_error(
             ValueError, f"{name}: weights are only supported with method='inverted_cdf'."
         )
+    a = util.as_array(a)
+    if dtypes.is_weakly_typed(q) and not is_complex(util.as_array(q)):
+        a = util.convert(a, dtypes.to_inexact_dtype(a.dtype))
+        q = util.convert(q, a.dtype)
     a, q = util.promote_dtypes_inexact(*util.as_inexact_with(a, util.as_array(q)))
     if is_complex(a):
         raise new_error(

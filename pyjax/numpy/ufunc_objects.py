@@ -519,9 +519,9 @@ def logaddexp2_arrays(x1: Any, x2: Any, /) -> Any:
     """
     x1, x2 = _pair("logaddexp2", x1, x2)
     if not ufuncs.is_complex(x1):
-        return util.as_weak_as(_logaddexp2(x1, x2), x1, x2)
+        return util.as_weak_as_scalars(_logaddexp2(x1, x2), x1, x2)
     scale = np.asarray(np.log(2)).astype(x1.dtype)
-    return util.as_weak_as(_complex_logaddexp(x1 * scale, x2 * scale) / scale, x1, x2)
+    return util.as_weak_as_scalars(_complex_logaddexp(x1 * scale, x2 * scale) / scale, x1, x2)
 
 
 add = ufunc(

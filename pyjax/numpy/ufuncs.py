@@ -73,7 +73,9 @@ def _logical_binary(name: str, op: Fn, doc: str) -> Fn:
 
 def _to_bool(x: Any) -> Any:
     x = util.as_array(x)
-    return x if x.dtype == np.bool_ else lax.ne(x, np.zeros((), x.dtype))
+    if x.dtype == np.bool_:
+        return x
+    return util.as_weak_as_scalars(lax.ne(x, np.zeros((), x.dtype)), x)
 
 
 def _zero(x: Any) -> np.ndarray:
@@ -370,7 +372,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     Array([  0., 180.], dtype=float32)
     """
     z = util.ensure_arraylike("angle", z)
-    dtype = z.dtype if is_inexact(z) else dtypes.to_inexact_dtype(z.dtype)
+    dtype = z.dtype if is_inexact(z) else dtypes.canonicalize_dtype(np.float64)
     # Only the angle of a complex number keeps the weak type, as in JAX.
     z = util.convert(z, dtype, is_complex(z) and dtypes.is_weakly_typed(z))
     im = lax.imag(z) if is_complex(z) else lax.full_like(z, 0)

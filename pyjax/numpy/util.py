@@ -174,6 +174,14 @@ def as_weak_as(out: Any, *operands: Any) -> Array:
     return convert(out, out.dtype, True) if weak else out
 
 
+def as_weak_as_scalars(out: Any, *operands: Any) -> Array:
+    """`as_weak_as` for operands without dimensions: as in JAX, a constant that is broadcast to an
+    array makes it strong.
+    """
+    weak = not out.ndim and all(dtypes.is_weakly_typed(x) for x in operands)
+    return convert(out, out.dtype, weak)
+
+
 def _convert_operand(x: Any, dtype: Any, weak_type: bool) -> Any:
     """Like `convert`, but a Python scalar that meets strong types becomes a NumPy scalar.
 

@@ -103,7 +103,7 @@ def _floating(name: str, x: ArrayLike) -> Array:
         raise TypeError(
             f"{name}: x.dtype={x.dtype} is not supported; convert to float32 or float64."
         )
-    return x
+    return lax.convert_element_type(x, x.dtype)  # no weak type
 
 
 @custom_jvp

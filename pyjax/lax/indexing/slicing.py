@@ -409,7 +409,7 @@ def _dynamic_update_slice_aval(
             fix="convert the update with lax.convert_element_type(update, operand.dtype).",
         )
     _check_indices("dynamic_update_slice", len(x.shape), indices)
-    return [x.update(weak_type=x.weak_type and update.weak_type)]
+    return [x.update(weak_type=False)]
 
 
 def _dynamic_update_slice_jvp(

@@ -91,7 +91,7 @@ def _eigh_aval(x: ShapedArray, *, subset_by_index: Any, **params: Any) -> list[S
             "LAPACK's routine here finds all of them.",
             "Slice its results: they are sorted.",
         )
-    return [x, ShapedArray((*batch, n), real_dtype(x.dtype))]
+    return [x, x.update(shape=(*batch, n), dtype=real_dtype(x.dtype))]
 
 
 def _eigh_lowering(ctx: Any, x: Any, *, lower: bool, **params: Any) -> list[Any]:
@@ -183,7 +183,7 @@ def _eig_aval(
     batch, n, _ = check_matrix("eig", x, square=True)
     dtype = complex_dtype(x.dtype)
     count = int(compute_left_eigenvectors) + int(compute_right_eigenvectors)
-    return [ShapedArray((*batch, n), dtype)] + [ShapedArray(x.shape, dtype)] * count
+    return [x.update(shape=(*batch, n), dtype=dtype)] + [x.update(dtype=dtype)] * count
 
 
 def _eig_lowering(
@@ -447,8 +447,8 @@ def _tridiagonal_aval(a: ShapedArray, *, lower: bool) -> list[ShapedArray]:
     part = real_dtype(a.dtype)
     return [
         a,
-        ShapedArray((*batch, n), part),
-        ShapedArray((*batch, n - 1), part),
+        a.update(shape=(*batch, n), dtype=part),
+        a.update(shape=(*batch, n - 1), dtype=part),
         a.update(shape=(*batch, n - 1)),
     ]
 

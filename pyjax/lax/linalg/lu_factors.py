@@ -116,8 +116,8 @@ def _lu_aval(x: ShapedArray) -> list[ShapedArray]:
     batch, m, n = check_matrix("lu", x)
     return [
         x,
-        ShapedArray((*batch, min(m, n)), INT32),
-        ShapedArray((*batch, m), INT32),
+        x.update(shape=(*batch, min(m, n)), dtype=INT32),
+        x.update(shape=(*batch, m), dtype=INT32),
     ]
 
 

@@ -68,7 +68,7 @@ def _svd_aval(
             "LAPACK's routine here finds all of them.",
             "Slice its results: they are sorted.",
         )
-    values = ShapedArray((*batch, k), real_dtype(x.dtype))
+    values = x.update(shape=(*batch, k), dtype=real_dtype(x.dtype))
     if not compute_uv:
         return [values]
     left, right = (m, n) if full_matrices else (k, k)
