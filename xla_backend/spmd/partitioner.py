@@ -38,21 +38,15 @@ from xla_backend.spmd.annotations import Annotations, sharding_of
 from xla_backend.spmd.exchange import PartBuilder
 from xla_backend.spmd.factors import Factors, axes_by_factor, factors_of, spec_of_factors
 from xla_backend.spmd.manual import CONSTRAINT, TO_WHOLE, annotation, manual_values
+from xla_backend.spmd.once import done_once
 from xla_backend.spmd.propagation import Given, choose, propagate
 from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, common_prefix, whole
 from xla_backend.spmd.values import ArrayValue, Values
 
-# Every device would draw other numbers, or take another value.
-_ONCE = frozenset(
-    {
-        Opcode.RNG,
-        Opcode.RNG_GET_AND_UPDATE_STATE,
-        Opcode.INFEED,
-        Opcode.OUTFEED,
-        Opcode.SEND,
-        Opcode.RECV,
-    }
-)
+# Every device would draw other numbers.
+_ONCE = frozenset({Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE})
+# Every device has a host's end of its own.
+_OF_ONE_HOST = frozenset({Opcode.INFEED, Opcode.OUTFEED, Opcode.SEND, Opcode.RECV})
 
 
 class SpmdPartitioner(HloPass):
@@ -229,10 +223,12 @@ class _Writer:
     source: Computation
     name: str
     parts: dict[ArrayValue, Instruction] = field(default_factory=dict)
+    computation: Computation = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.computation = Computation(self.name)
+        if self.computation is None:
+            self.computation = Computation(self.name)
         self.b = PartBuilder(self.computation, plan.mesh, plan.channels, plan.combination)
 
     # -- computations ------------------------------------------------------------------------------
@@ -333,20 +329,46 @@ class _Writer:
         if kind:
             self._annotation(node, kind)
             return
-        self._check(node)
+        if self._is_for_all(node):
+            self._once(node)
+            return
         factors = factors_of(node)
         if factors is None or not self._on_parts(node, factors):
             self._on_wholes(node)
 
-    def _check(self, node: Instruction) -> None:
-        a = node.attributes
-        once = node.opcode in _ONCE or (isinstance(a, CustomCallAttributes) and a.has_side_effect)
-        if once and not self.plan.manual.issuperset(self.plan.values.of(node)):
+    def _is_for_all(self, node: Instruction) -> bool:
+        """Whether it is to be done once, for the program, and not by each device for its part."""
+        a, plan = node.attributes, self.plan
+        effect = isinstance(a, CustomCallAttributes) and a.has_side_effect
+        if not (effect or node.opcode in _ONCE or node.opcode in _OF_ONE_HOST):
+            return False
+        values = [v for x in (node, *node.operands) for v in plan.values.of(x)]
+        if not plan.manual.isdisjoint(values):
+            return False
+        if node.opcode in _OF_ONE_HOST or not all(value.shape.is_array for value in values):
             raise UnimplementedError(
                 f"%{node.name} ({node.opcode}) would be done on each of the "
-                f"{self.plan.module.num_partitions} devices; do it in a part that is manual "
+                f"{plan.module.num_partitions} devices; do it in a part that is manual "
                 "(shard_map), or before"
             )
+        return True
+
+    def _once(self, node: Instruction) -> None:
+        """The first device does it, and the others get its results."""
+        plan = self.plan
+        sources = [v for operand in node.operands for v in plan.values.of(operand)]
+        wholes = [self._in_form(v, whole(v.shape)) for v in sources]
+
+        def make(b: Emit, inside: Sequence[Instruction]) -> list[Instruction]:
+            leaves = iter(inside)
+            inner = _Writer(plan, self.source, node.name, computation=b.computation)
+            operands = [inner._structured(x.shape, leaves) for x in node.operands]
+            made = inner._made(node, operands, node.shape, node.attributes)
+            return inner._taken_apart(made)
+
+        parts = done_once(self.b, plan.new, node.name, wholes, make)
+        for value, part in zip(plan.values.of(node), parts):
+            self._set(value, part, whole(value.shape))
 
     def _on_wholes(self, node: Instruction) -> None:
         """Every device computes all of it."""

@@ -261,6 +261,32 @@ PROGRAMS = {
             assert drawn.sharding.spec == P("x")
         assert np.array_equal(drawn, pyjax.random.normal(pyjax.random.key(0), (8,)))
     """,
+    "effects happen once, those of parts on each device": """
+        x, seen = put(DATA, P("a", "b")), []
+        def record(v):
+            seen.append(float(np.asarray(v).sum()))
+            return np.asarray(v) * 2
+        io = pyjax.experimental.io_callback
+        whole = lambda x: io(record, pyjax.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
+        assert np.array_equal(pyjax.jit(whole)(x), DATA * 2 + 1) and seen == [2016.0]
+        seen.clear()
+        def loop(x):
+            def body(i, c):
+                pyjax.debug.callback(lambda v: seen.append(float(v)), c.sum(), ordered=True)
+                return c + 1
+            return lax.fori_loop(0, 3, body, x)
+        assert np.array_equal(pyjax.jit(loop)(x), DATA + 3) and seen == [2016.0, 2080.0, 2144.0]
+        seen.clear()
+        def part(x):
+            pyjax.debug.callback(lambda v: seen.append(float(v)), x.sum())
+            return x
+        over_parts = pyjax.shard_map(part, mesh=mesh, in_specs=P("a"), out_specs=P("a"))
+        pyjax.jit(over_parts)(x)
+        assert sorted(seen) == [496.0] * 4 + [1520.0] * 4
+        key = pyjax.random.key(0, impl="rbg")
+        draw = lambda: pyjax.random.normal(key, (8, 8))
+        assert np.array_equal(pyjax.jit(lambda x: x + draw())(x), DATA + draw())
+    """,
     "filled arrays": """
         x = lax.full((8, 8), 2.0, sharding=over(P("a", "b")))
         assert x.sharding == over(P("a", "b")) and float(x.sum()) == 128

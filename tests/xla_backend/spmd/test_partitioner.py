@@ -279,12 +279,31 @@ def test_native_programs_are_partitioned():
         ),
         (
             param("x", "f32[8]", 0, "{devices=[4]<=[4]}")
-            + "a = f32[] constant(0)\nb = f32[] constant(1)\n"
-            + "ROOT r = f32[8] rng(a, b), distribution=rng_uniform",
-            r"%r \(rng\) would be done on each of the 4 devices",
+            + "t = token[] after-all()\nROOT r = (f32[8], token[]) infeed(t)",
+            r"%r \(infeed\) would be done on each of the 4 devices",
         ),
     ],
 )
 def test_errors(body, message):
     with pytest.raises(UnimplementedError, match=message):
         partitioned(program(body, 4))
+
+
+def test_done_once():
+    """The first device draws, and the others get its numbers, as parts of what all have."""
+    sharding = "sharding={devices=[4]<=[4]}"
+    body = "f32[8] rng(a, b), distribution=rng_uniform"
+    done = partitioned(
+        program(
+            param("x", "f32[8]", 0, "{devices=[4]<=[4]}")
+            + "a = f32[] constant(0)\nb = f32[] constant(1)\n"
+            + f"r = {body}\nROOT s = f32[8] add(x, r), {sharding}",
+            4,
+        )
+    )
+    nodes = [n.opcode.value for n in done.entry.instructions]
+    assert nodes.count("collective-broadcast") == 1
+    (drawn,) = [n for c in done.computations for n in c.instructions if n.opcode.value == "rng"]
+    assert drawn.parent is not done.entry and drawn.shape.dimensions == (8,)
+    chosen = next(n for n in done.entry.instructions if n.opcode.value == "conditional")
+    assert chosen.called[0] is drawn.parent and chosen.operands[0].opcode.value == "compare"
