@@ -50,7 +50,7 @@ def edit(tree: Path, block: str) -> str:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    for folder in ("pyjax", "xla_backend", "config", "tests"):
+    for folder in ("pyjax", "xla_backend", "config", "docs", "tests"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignore)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
