@@ -59,7 +59,7 @@ from pyjax.runtime.dispatch import (
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef
-from pyjax.runtime.result_layouts import Place, place_of
+from pyjax.runtime.result_layouts import Place, ProgramLayouts, place_of
 from pyjax.runtime.sized_programs import SizedProgram, has_traced_sizes
 from pyjax.sharding.mesh import AbstractMesh
 from pyjax.sharding.shardings import NamedSharding, resolve_device
@@ -385,8 +385,7 @@ class Jit:
         device, committed = placement(arrays) if self._device is None else (self._device, True)
         donated = self._donated(traced)
         flags = tuple((name, repr(value)) for name, value in self._compiler_options.items())
-        place = self._place(traced, arrays, device, committed)
-        device, committed = place.device, place.committed
+        (device, committed, _), layouts = self._plan(traced, arrays, device, committed)
         places = tuple([a.spec.device if a.committed else None for a in arrays])
         build = Build(places, device, donated, flags)
         if options.explain_cache_misses.here()[0].value and (traced.builds or not traced.why):
@@ -401,7 +400,7 @@ class Jit:
                 committed,
                 donated,
                 self._compiler_options,
-                self._shardings.layouts(traced, arrays, place),
+                layouts,
             )
         traced.builds[build] = None
         self._warn_of_donations(traced, donated)
@@ -416,12 +415,14 @@ class Jit:
             )
         return Compiled(program, traced.out_tree, traced.out_tree.is_leaf())
 
-    def _place(
+    def _plan(
         self, traced: TracedFunction, leaves: Sequence[Any], device: Device, committed: bool
-    ) -> Place:
-        """Where the program runs, for arguments that are committed to a device, or are not."""
+    ) -> tuple[Place, ProgramLayouts]:
+        """Where the program runs, for arguments that are committed to a device, or are not, and how
+        these and its results lie."""
         inputs = self._shardings.of_arguments(traced, leaves)
-        return place_of(traced.with_constants, inputs, device, committed, self._name)
+        place = place_of(traced.with_constants, inputs, device, committed, self._name)
+        return place, self._shardings.layouts(traced, inputs, place)
 
     def _warn_of_donations(self, traced: TracedFunction, donated: tuple[bool, ...]) -> None:
         if not any(donated):
@@ -462,8 +463,7 @@ class Jit:
             self._name,
             self._compiler_options,
             device,
-            lambda device, committed: self._place(traced, leaves, device, committed),
-            lambda place: self._shardings.layouts(traced, leaves, place),
+            lambda device, committed: self._plan(traced, leaves, device, committed),
         )
 
     @api_boundary

@@ -67,16 +67,12 @@ class JitShardings:
         leaves = tree_flatten((self.inputs, self._outputs))[0]
         return common_device([x for x in leaves if not isinstance(x, PartitionSpec)])
 
-    def layouts(
-        self, traced: TracedFunction, arrays: Sequence[Any], place: Place
-    ) -> ProgramLayouts:
-        """How the arguments of a program lie, which lie as `arrays` do, or are described as lying,
-        and its results.
+    def layouts(self, traced: TracedFunction, inputs: Shardings, place: Place) -> ProgramLayouts:
+        """How the arguments of a program lie, which is known, and its results.
 
         Raises:
           ValueError: a sharding does not fit its array.
         """
-        inputs = self.of_arguments(traced, arrays)
         found = list(result_shardings(traced.with_constants, inputs, place.device))
         wanted = self._of_outputs(traced)
         if any(s is not None for s in wanted):

@@ -163,16 +163,14 @@ class Traced(_Stage):
         fun_name: str,
         compiler_options: CompilerOptions,
         device: Device | None,
-        place: Callable[[Device, bool], Place],
-        layouts: Callable[[Place], ProgramLayouts],
+        plan: Callable[[Device, bool], tuple[Place, ProgramLayouts]],
     ) -> None:
         super().__init__(closed.in_avals, closed.out_avals, in_tree, out_tree, donated)
         self.jaxpr = closed
         self.fun_name = fun_name
         self._compiler_options = compiler_options
         self._device = device  # of `jit(device=...)` or committed arguments; None: the default
-        self._place = place  # from a device, and whether it is asked for, to where it runs
-        self._layouts = layouts
+        self._plan = plan  # from a device, and whether it is asked for, to where and how it runs
 
     @property
     def out_avals(self) -> Any:
@@ -195,7 +193,8 @@ class Traced(_Stage):
         """
         del _private_parameters
         asked = self._device is not None
-        place = self._place(default_device() if self._device is None else self._device, asked)
+        device = default_device() if self._device is None else self._device
+        place, layouts = self._plan(device, asked)
         device = place.device
         platforms = dict.fromkeys(lowering_platforms or (device.platform,))
         if len(platforms) > 1:
@@ -210,7 +209,6 @@ class Traced(_Stage):
         closed, given = (self.jaxpr, self._donated) if refs is None else (refs.closed, refs.donated)
         hoisted, constants = hoist_constants(closed)
         donated = given if any(given) else ()
-        layouts = self._layouts(place)
         of_values = layouts if refs is None else refs.layouts(layouts)
         spread = of_values.spread(device, hoisted, [x.sharding for x in constants])
         module = lower(hoisted, self.fun_name, platform, donated, spread)

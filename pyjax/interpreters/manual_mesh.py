@@ -36,10 +36,6 @@ class ManualMesh(NamedTuple):
 
     def positions(self, axis: Any) -> np.ndarray:
         """Of each device, by its number, the position along an axis."""
-        d = self.names.index(axis)
-        along = np.arange(self.sizes[d]).reshape(
-            [-1 if k == d else 1 for k in range(len(self.sizes))]
-        )
         found = np.empty(len(self.ids), np.int32)
-        found[np.array(self.ids)] = np.broadcast_to(along, self.sizes).reshape(-1)
+        found[np.array(self.groups((axis,)))] = np.arange(self.count((axis,)))
         return found

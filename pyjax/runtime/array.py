@@ -69,8 +69,13 @@ class ArraySpec:
 def everything_on(device: Device) -> Sharding:
     """All of an array on a device, or on each one of a group."""
     if isinstance(device, DeviceGroup):
-        return NamedSharding(Mesh(np.array(device.devices), ("devices",)), PartitionSpec())
+        return NamedSharding(mesh_of_group(device), PartitionSpec())
     return SingleDeviceSharding(device)
+
+
+def mesh_of_group(group: DeviceGroup) -> Mesh:
+    """Its devices along one axis."""
+    return Mesh(np.array(group.devices, object), ("devices",))
 
 
 def _line() -> object:

@@ -43,6 +43,7 @@ from pyjax.runtime.array import (
     array_spec,
     from_numpy,
     laid_out,
+    mesh_of_group,
 )
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.profile_guided import recompile_when_measured
@@ -50,7 +51,6 @@ from pyjax.runtime.program import Call, Program
 from pyjax.runtime.refs import DeviceRef, ref_program
 from pyjax.runtime.result_layouts import (
     ProgramLayouts,
-    mesh_of_group,
     place_of,
     result_shardings,
 )
@@ -595,6 +595,7 @@ def resharded(array: DeviceArray, sharding: Sharding) -> DeviceArray:
     """An array that lies over a group of devices, laid out over them in another way: the devices
     exchange what the others need."""
     spec = array.spec
+    assert isinstance(spec.device, DeviceGroup)
     key = (spec, sharding, trace_context())
     program = _resharding.find(key)
     if program is None:

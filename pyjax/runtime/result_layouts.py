@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pyjax.core.avals import physical_aval
 from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.interpreters.hlo import Spread
 from pyjax.interpreters.layouts import Known, Layout, has_sources, layouts_of_results, meshes_of
+from pyjax.runtime.array import mesh_of_group
 from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
 from pyjax.sharding.mesh import Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
@@ -123,7 +122,8 @@ def place_of(
     if found is None and not (committed and not isinstance(device, DeviceGroup)):
         found = _first_with_devices([devices_in_context()])
     if found is None:
-        return Place(device, committed, mesh_of_group(device))
+        mesh = mesh_of_group(device) if isinstance(device, DeviceGroup) else None
+        return Place(device, committed, mesh)
     group = device_group(list(found.devices.flat))
     if committed and {*_devices(group)} != {*_devices(device)}:
         raise new_error(
@@ -135,13 +135,6 @@ def place_of(
         )
     over_several = isinstance(group, DeviceGroup)
     return Place(device if committed else group, True, found if over_several else None)
-
-
-def mesh_of_group(device: Device) -> Mesh | None:
-    """A mesh with one axis, if it is a group of devices."""
-    if not isinstance(device, DeviceGroup):
-        return None
-    return Mesh(np.array(device.devices, object), ("devices",))
 
 
 def _devices(device: Device) -> Sequence[Device]:

@@ -11,6 +11,7 @@ call: what is done for each part is done here.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -72,8 +73,8 @@ class PartsKind(BufferKind):
             place = device.client.shared_memory or device
             buffer = made.get((bounds, place))
             if buffer is None:
-                own = np.ascontiguousarray(array[_slices(bounds)])
-                made[bounds, place] = buffer = kind.from_host(own.reshape(kind.dimensions))
+                index: Any = (*_slices(bounds), ...)  # an array, if it has no dimensions, too
+                made[bounds, place] = buffer = kind.from_host(array[index])
             buffers.append(buffer)
         return Parts(tuple(buffers))
 

@@ -223,12 +223,10 @@ class _Writer:
     source: Computation
     name: str
     parts: dict[ArrayValue, Instruction] = field(default_factory=dict)
-    computation: Computation = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         plan = self.plan
-        if self.computation is None:
-            self.computation = Computation(self.name)
+        self.computation = Computation(self.name)
         self.b = PartBuilder(self.computation, plan.mesh, plan.channels, plan.combination)
 
     # -- computations ------------------------------------------------------------------------------
@@ -357,16 +355,14 @@ class _Writer:
         """The first device does it, and the others get its results."""
         plan = self.plan
         sources = [v for operand in node.operands for v in plan.values.of(operand)]
-        wholes = [self._in_form(v, whole(v.shape)) for v in sources]
-
-        def make(b: Emit, inside: Sequence[Instruction]) -> list[Instruction]:
-            leaves = iter(inside)
-            inner = _Writer(plan, self.source, node.name, computation=b.computation)
-            operands = [inner._structured(x.shape, leaves) for x in node.operands]
-            made = inner._made(node, operands, node.shape, node.attributes)
-            return inner._taken_apart(made)
-
-        parts = done_once(self.b, plan.new, node.name, wholes, make)
+        given = self.b.tuple([self._in_form(v, whole(v.shape)) for v in sources])
+        inner = _Writer(plan, self.source, f"{node.name}_once")
+        inner.b.metadata = node.metadata
+        leaves = iter(inner._taken_apart(inner.b.parameter(0, given.shape, "operands")))
+        operands = [inner._structured(x.shape, leaves) for x in node.operands]
+        made = inner._made(node, operands, node.shape, node.attributes)
+        inner.computation.set_root(inner.b.tuple(inner._taken_apart(made)))
+        parts = done_once(self.b, plan.new, given, inner.computation)
         for value, part in zip(plan.values.of(node), parts):
             self._set(value, part, whole(value.shape))
 
