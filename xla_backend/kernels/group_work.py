@@ -23,7 +23,7 @@ from xla_backend.kernels.async_copies import Copy
 from xla_backend.kernels.interpreter_memory import Lockstep, Memory, Readers, Spread
 from xla_backend.kernels.ir import BoxCopy, Buffer, GroupProduct, Lines
 from xla_backend.kernels.lines import PIECE, box_places, matrix_places
-from xla_backend.kernels.matrix_tiles import GROUP, GROUP_ROWS, WARP, group_place
+from xla_backend.kernels.matrix_tiles import GROUP, GROUP_ROWS, WARP, group_place, multiply_add
 from xla_backend.kernels.races import KernelRunError, RaceError
 
 _F32 = Shape.array(PrimitiveType.F32)
@@ -216,10 +216,8 @@ class GroupWork:
         held = np.stack([np.broadcast_to(v, shape).reshape(-1, GROUP) for v in sums], axis=-1)
         total = np.zeros((held.shape[0], rows, columns), held.dtype)
         total[:, row, column] = held
-        with np.errstate(all="ignore"):
-            lhs, rhs = (factor.astype(total.dtype) for factor in factors)
-            total = total + lhs @ rhs.swapaxes(1, 2)
-        made = total[:, row, column]
+        lhs, rhs = factors
+        made = multiply_add(lhs, rhs.swapaxes(1, 2), total)[:, row, column]
         results = [made[..., r].reshape(shape) for r in range(len(sums))]
         self._products.append(_Product(readers, results))
         self._unfinished.update(map(id, results))

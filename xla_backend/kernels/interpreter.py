@@ -83,7 +83,7 @@ from xla_backend.kernels.ir import (
     Transpose,
     Value,
 )
-from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
+from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP, multiply_add
 from xla_backend.kernels.races import Axis, KernelRunError
 
 GridOrder = Callable[[int], Iterable[int]]
@@ -733,9 +733,7 @@ class Interpreter:
                 ("sum", self._all(s.sums)),
             )
         )
-        wide = total.dtype
-        with np.errstate(all="ignore"):
-            total = total + lhs.astype(wide) @ rhs.astype(wide)
+        total = multiply_add(lhs, rhs, total)
         for result, part in zip(s.results, layout.parts("sum", total)):
             self.values[result] = part.reshape(shape)
 

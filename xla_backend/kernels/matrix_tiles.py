@@ -63,6 +63,15 @@ class Layout:
         return [held[:, :, r] for r in range(held.shape[2])]
 
 
+def multiply_add(lhs: np.ndarray, rhs: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """lhs @ rhs + sums for stacks of matrices. Sums of 32 bits are rounded once: as on the machine,
+    the bits depend on the numbers alone, not on which factor comes first or how it lies."""
+    wide = np.float64 if sums.dtype == np.float32 else sums.dtype
+    with np.errstate(all="ignore"):
+        total = sums.astype(wide) + lhs.astype(wide) @ rhs.astype(wide)
+        return total.astype(sums.dtype)
+
+
 _SUM: Place = lambda group, member, r: (group + 8 * (r // 2), 2 * member + r % 2)
 
 LAYOUTS = {
