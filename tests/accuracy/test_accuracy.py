@@ -20,12 +20,13 @@ from tests.accuracy.measure import error, mp
 from tests.accuracy.rows import DEFAULT, Row
 from tests.accuracy.tables import NOT_MEASURED, ROWS
 from tests.edge_values.tables import TABLES
+from tests.sampling import sampled
 
 FAST = 120
 IDS = [f"{row.names} {row.call}" for row in ROWS]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=IDS)
+@sampled("row", ROWS, every=3, ids=IDS)
 def test_float32(row: Row) -> None:
     elements = sample(row, "float32", FAST)
     for name in row.names.split():

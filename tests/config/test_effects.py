@@ -22,6 +22,7 @@ from pyjax._config.registry import (
 
 from tests.config.effects import rows, server
 from tests.config.effects.table import ROWS, Row
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,9 +75,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.close()
 
 
-@pytest.mark.parametrize(
+@sampled(
     "row, way",
     [pytest.param(row, way, id=f"{row.id}-{way}") for row in ROWS for way in ways_of(row)],
+    every=2,
 )
 def test_option_does_what_it_says(row: Row, way: str, asked: Server) -> None:
     answer = asked.ask(row.id, way)

@@ -23,6 +23,7 @@ import pytest
 from tests.edge_values.checks import MODES, failures
 from tests.edge_values.rows import Case, cases
 from tests.edge_values.tables import TABLES
+from tests.sampling import sampled
 
 
 def groups() -> Iterator[tuple[str, str, list[Case]]]:
@@ -49,13 +50,13 @@ def report(lines: list[str]) -> str:
     return f"{len(lines)} cases differ:\n" + "\n".join(lines)
 
 
-@pytest.mark.parametrize("table, name, group", VALUES, ids=[name for _, name, _ in VALUES])
+@sampled("table, name, group", VALUES, every=2, ids=[name for _, name, _ in VALUES])
 def test_values(table: str, name: str, group: list[Case]) -> None:
     lines = failures(table, (case for case in group if case.fast), ["value"])
     assert not lines, report(lines)
 
 
-@pytest.mark.parametrize("table, name, group", GRADIENTS, ids=[name for _, name, _ in GRADIENTS])
+@sampled("table, name, group", GRADIENTS, every=3, ids=[name for _, name, _ in GRADIENTS])
 def test_gradients(table: str, name: str, group: list[Case]) -> None:
     found = (case for case in group if case.fast and case.dtype == "float32")
     lines = failures(table, found, ["vjp", "hvp"])

@@ -35,7 +35,9 @@ def _solve(stiffness, steps):
     return lax.while_loop(lambda c: (c[0] < 5) & (c[3] < steps), body, start)
 
 
-@pytest.mark.parametrize("steps", [2, 3, 20])
+@pytest.mark.parametrize(
+    "steps", [2, pytest.param(3, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("lanes", [1, 2, 3])
 def test_tangents_of_lanes_are_those_of_one_call(steps, lanes):
     def tangent(t):

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from tests.sampling import sampled
+
 # `slow` takes a tenth of a second, `long` about ten seconds, `endless` as long as it says.
 _START = """
 import atexit, os, sys, threading, time
@@ -55,7 +57,7 @@ def _run(body: str, before: str = "", timeout: float = 120) -> subprocess.Comple
 
 
 @pytest.mark.parametrize("work", [ENDLESS, "y = long(x)", MANY, f"{MANY}\ny = endless(y)"])
-@pytest.mark.parametrize("end", ENDS)
+@sampled("end", ENDS, every=2)
 def test_a_process_ends(end: str, work: str) -> None:
     statement, status = ENDS[end]
     start = time.monotonic()

@@ -32,6 +32,7 @@ from pyjax.runtime import dispatch
 from pyjax.runtime.array import DeviceArray
 from tests import op_tables
 from tests.op_table import cases
+from tests.sampling import sampled
 
 
 class Level(enum.IntEnum):
@@ -500,7 +501,7 @@ LITERALS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("group", NUMBERS)
-@pytest.mark.parametrize("program", LITERALS)
+@sampled("program", LITERALS, every=3)
 def test_literals(program, group):
     check(lambda: LITERALS[program], NUMBERS[group])
 

@@ -8,11 +8,11 @@ import textwrap
 import weakref
 
 import numpy as np
-import pytest
 
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
+from tests.sampling import sampled
 from xla_backend.process import bounded_cache
 
 _COMMON = """
@@ -100,7 +100,7 @@ _PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", _PROGRAMS)
+@sampled("name", _PROGRAMS, every=2)
 def test_memory_stays(name):
     program = _COMMON + textwrap.dedent(_PROGRAMS[name])
     done = subprocess.run(

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-import pytest
+from tests.sampling import sampled
 
 _COMMON = """
 import gc, sys, threading
@@ -121,7 +121,7 @@ _PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", _PROGRAMS)
+@sampled("name", _PROGRAMS, every=2)
 def test_code_lives_as_long_as_its_callers(name):
     program = _COMMON + textwrap.dedent(_PROGRAMS[name])
     done = subprocess.run(

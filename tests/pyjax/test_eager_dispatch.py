@@ -14,6 +14,7 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax.core import dtypes
+from tests.sampling import sampled
 
 X = jnp.arange(12.0).reshape(3, 4)
 N = np.arange(4, dtype=np.float32)
@@ -189,7 +190,7 @@ INDICES = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(INDICES)))
+@sampled("number", range(len(INDICES)), every=3)
 @pytest.mark.parametrize("method", ["set", "add", "multiply", "min", "subtract"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
 def test_updates_are_those_of_jit(number: int, method: str, dtype: str) -> None:

@@ -12,6 +12,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.errors import TracerLeakError
+from tests.sampling import sampled
 
 STORE: dict[str, Any] = {}
 LATEST = None
@@ -67,7 +68,7 @@ def run_scan(f):
 RUNS = [run_jit, run_vmap, run_grad, run_jvp, run_scan]
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda f: f.__name__)
+@sampled("run", RUNS, every=3, ids=lambda f: f.__name__)
 def test_attribute(run: Callable[..., Any]) -> None:
     model = Model()
     text = leak_of(lambda: run(model))
@@ -75,7 +76,7 @@ def test_attribute(run: Callable[..., Any]) -> None:
     assert f"held by the attribute 'hidden' of an object of class {__name__}.Model" in text
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda f: f.__name__)
+@sampled("run", RUNS, every=3, ids=lambda f: f.__name__)
 def test_list_that_a_function_closes_over(run: Callable[..., Any]) -> None:
     leaked: list[Any] = []
 

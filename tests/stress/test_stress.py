@@ -4,13 +4,14 @@ import sys
 
 import pytest
 
+from tests.sampling import sampled
 from tests.stress.runner import SCENARIOS, run_scenario
 
 SECONDS = 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks and reads /proc")
-@pytest.mark.parametrize("name", SCENARIOS)
+@sampled("name", SCENARIOS, every=2)
 def test_scenario(name):
     outcome = run_scenario(name, 0, SECONDS)
     assert outcome.passed, str(outcome)

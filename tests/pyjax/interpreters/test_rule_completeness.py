@@ -16,6 +16,7 @@ import pyjax.random
 import pyjax.scipy.special
 from pyjax import grad, jit, lax, vmap
 from pyjax.interpreters import rules
+from tests.sampling import sampled
 
 TABLES = {
     "jvp": rules.jvp_rules,
@@ -189,7 +190,7 @@ SECOND = {
 }
 
 
-@pytest.mark.parametrize("name", SECOND)
+@sampled("name", SECOND, every=3)
 def test_second_derivatives_of_special_functions(name):
     """Against differences of first ones."""
     slope, points = SECOND[name]

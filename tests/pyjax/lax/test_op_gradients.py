@@ -4,12 +4,11 @@ row's order.
 
 from __future__ import annotations
 
-import pytest
-
 import pyjax
 from tests.op_checks import check_gradients
 from tests.op_table import case_id, cases
 from tests.op_tables import OPS
+from tests.sampling import sampled
 
 DIFFERENTIABLE = [
     (op, dtype, shapes)
@@ -18,7 +17,7 @@ DIFFERENTIABLE = [
 ]
 
 
-@pytest.mark.parametrize("op, dtype, shapes", DIFFERENTIABLE, ids=case_id)
+@sampled("op, dtype, shapes", DIFFERENTIABLE, every=3, ids=case_id)
 def test_gradient(op, dtype, shapes):
     with pyjax.enable_x64(True):
         check_gradients(op, dtype, shapes, op.grad_order)

@@ -14,6 +14,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
+from tests.sampling import sampled
 
 HERE = Path(__file__).parent
 
@@ -68,7 +69,7 @@ def groups() -> list[tuple[str, list[str]]]:
     return sorted(found.items())
 
 
-@pytest.mark.parametrize("name, expressions", groups(), ids=[name for name, _ in groups()])
+@sampled("name, expressions", groups(), every=2, ids=[name for name, _ in groups()])
 def test_matches_reference(name: str, expressions: list[str], env: dict[str, Any]) -> None:
     failures = []
     for expression in expressions:
@@ -99,7 +100,7 @@ VALUE_DEPENDENT = re.compile(
 )
 
 
-@pytest.mark.parametrize("part", range(8))
+@sampled("part", range(8), every=4)
 def test_jit_equals_eager(part: int, env: dict[str, Any]) -> None:
     arrays = {k: v for k, v in env.items() if isinstance(v, pyjax.Array)}
     rest = {k: v for k, v in env.items() if k not in arrays}

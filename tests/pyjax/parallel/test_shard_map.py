@@ -14,6 +14,7 @@ from pyjax import P, lax, shard_map
 from pyjax.sharding import AbstractMesh
 from tests.pyjax.parallel.device_model import World
 from tests.pyjax.parallel.programs import PROGRAMS, Program
+from tests.sampling import sampled
 
 MESHES = {
     "1": {"i": 1},
@@ -130,7 +131,7 @@ def directional(f: Callable[..., np.ndarray], args: Sequence[Any], by: Sequence[
     return (4 * slope(1e-4) - slope(2e-4)) / 3
 
 
-@pytest.mark.parametrize("program, axes", DERIVED)
+@sampled("program, axes", DERIVED, every=2)
 def test_derivatives(program: Program, axes: dict[str, int]) -> None:
     args, by = drawn(program), drawn(program, seed=1)
     model = modelled(program, axes)
@@ -148,7 +149,7 @@ def test_derivatives(program: Program, axes: dict[str, int]) -> None:
             np.testing.assert_allclose(found, np.vdot(weights, expected), rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("program, axes", [c for c in SMALL if c.values[0].smooth])
+@sampled("program, axes", [c for c in SMALL if c.values[0].smooth], every=6)
 def test_second_derivatives(program: Program, axes: dict[str, int]) -> None:
     """Reverse over reverse, and forward over reverse, against differences of first derivatives."""
     for check_vma in kinds(program):

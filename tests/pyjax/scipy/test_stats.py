@@ -8,6 +8,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import random
 from pyjax.scipy import stats
+from tests.sampling import sampled
 
 X = np.array([-9.0, -2.5, -0.7, 0.0, 0.2, 0.5, 0.9, 1.0, 1.7, 3.3, 8.0, 30.0])
 Q = np.array([1e-9, 0.01, 0.3, 0.5, 0.8, 0.999])
@@ -61,7 +62,7 @@ def points(name, function):
     return X
 
 
-@pytest.mark.parametrize("name, function, shape, placed", CONTINUOUS_CASES)
+@sampled("name, function, shape, placed", CONTINUOUS_CASES, every=3)
 def test_continuous(name, function, shape, placed):
     x = points(name, function)
     for place in [(), LOC_SCALE] if placed else [()]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
 from xla_backend.process.forks import Visitors
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -106,7 +107,7 @@ def test_a_child_that_cannot_compile_says_so():
         """)
 
 
-@pytest.mark.parametrize("context", ["fork", "forkserver", "spawn"])
+@sampled("context", ["fork", "forkserver", "spawn"], every=3)
 def test_process_pools_beside_compiling_threads(context, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(

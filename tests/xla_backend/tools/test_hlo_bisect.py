@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.sampling import sampled
 from xla_backend import register_pass
 from xla_backend.hlo.attributes import ConstantAttributes
 from xla_backend.hlo.instruction import Computation
@@ -127,7 +128,7 @@ def test_a_process_that_has_mapped_much(file: str, capsys: pytest.CaptureFixture
 PLANTED = [(MaximumToMinimum, "maximum"), (ThreeToFour, "constant"), (Raises, "tanh")]
 
 
-@pytest.mark.parametrize("planted, left", PLANTED, ids=lambda p: getattr(p, "name", p))
+@sampled("planted, left", PLANTED, every=2, ids=lambda p: getattr(p, "name", p))
 def test_the_guilty_pass_is_named(  # type: ignore[no-untyped-def]
     planted: type[HloPass], left: str, file: str, tmp_path: Path, capsys
 ) -> None:

@@ -9,6 +9,7 @@ from opcode_programs import ALL, PROGRAMS
 from scheduled_checks import TINY, scheduled
 from thread_runs import TILES, Runner
 
+from tests.sampling import sampled
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
@@ -235,7 +236,7 @@ LESS = """less { a = f32[] parameter(0) b = f32[] parameter(1)
 SLOW = {"convolution": pytest.mark.slow}  # many blocks
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in PLANNED])
+@sampled("name", [pytest.param(n, marks=SLOW.get(n, ())) for n in PLANNED], every=2)
 def test_planned_programs(name) -> None:
     check_program(module_of(PLANNED[name], ADD + LESS), -3.0, 3.0, 10.0)  # sums of 64 products
 
