@@ -470,11 +470,27 @@ COLLECTIVES = [
         grad_order=1,
     ),
     Op(
-        "psum",
+        "reduce_scatter",
         _over_axis(lambda x: lax.psum_scatter(x, "i")),
         lambda x: x.sum(0),
         shapes=(((3, 3, 2),),),
-        name="psum_scatter",
+        grad_order=1,
+    ),
+    Op(
+        "reduce_scatter",
+        _over_axis(
+            lambda x: lax.psum_scatter(
+                x, "i", scatter_dimension=1, axis_index_groups=[[2, 0], [1, 3]], tiled=True
+            )
+        ),
+        lambda x: np.stack(
+            [
+                (x[a] + x[b])[:, half * 2 : half * 2 + 2]
+                for a, b, half in ((0, 2, 1), (1, 3, 0), (0, 2, 0), (1, 3, 1))
+            ]
+        ),
+        shapes=(((4, 3, 4),),),
+        name="psum_scatter in groups",
         grad_order=1,
     ),
 ]

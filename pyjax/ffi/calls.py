@@ -273,6 +273,7 @@ def _lowering(
         api_version=_API_VERSIONS[custom_call_api_version],
     )
     call = ctx.builder.add(Opcode.CUSTOM_CALL, operands, made, shape=shape)
+    ctx.module.by_each_device(call)
     return [ctx.builder.get_tuple_element(call, i) for i in range(len(shape.tuple_shapes))]
 
 

@@ -110,6 +110,10 @@ class ModuleContext:
         """A number that no other collective has."""
         return next(self._channels)
 
+    def by_each_device(self, call: Instruction) -> Instruction:
+        """Mark what each device does itself, where the program says that (`shard_map`)."""
+        return call if self.manual is None else self.manual.own(call)
+
     def mesh_name(self, text: str) -> str:
         """The name of a mesh in the module."""
         number = len(self.meshes)
@@ -174,7 +178,7 @@ class LoweringContext:
     def _lower_once(
         self, closed: ClosedJaxpr, name: str, tuple_args: bool, caller: Frame | None
     ) -> Computation:
-        key = ("jaxpr", id(closed), tuple_args, self.names)
+        key = ("jaxpr", id(closed), tuple_args, self.names, self.module.manual)
         found = self.module.computations.get(key)
         if found is None:
             found = self._lower_jaxpr(closed, name, tuple_args, caller)

@@ -10,32 +10,49 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xla_backend.hlo.device_lists import Mesh
+from xla_backend.hlo.instruction import Instruction
+
+Groups = tuple[tuple[int, ...], ...]
+
 
 class ManualMesh(NamedTuple):
     """Devices in a grid.
 
     Attributes:
-      names, sizes: of its axes.
-      ids: numbers of the devices in the program, row by row.
+      names: of its axes.
+      where: the numbers of its devices in the program.
+      axes: along which the program says what each device does; along others the compiler does.
+      sharding: of values of which devices have each their own, as HLO spells it.
     """
 
     names: tuple[Any, ...]
-    sizes: tuple[int, ...]
-    ids: tuple[int, ...]
+    where: Mesh
+    axes: frozenset[Any]
+    sharding: str
+
+    def own(self, instruction: Instruction) -> Instruction:
+        """Mark what differs from device to device though its operands may not."""
+        annotations = instruction.annotations or {}
+        instruction.annotations = {**annotations, "sharding": self.sharding}
+        return instruction
 
     def count(self, axes: Sequence[Any]) -> int:
         """How many positions there are along some axes."""
-        return math.prod(self.sizes[self.names.index(name)] for name in axes)
+        return math.prod(self.where.sizes[self.names.index(name)] for name in axes)
 
-    def groups(self, axes: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-        """The devices that differ along these axes only, the last of these fastest."""
+    def groups(self, axes: Sequence[Any], of_indices: Groups | None = None) -> Groups:
+        """The devices that differ along these axes only, the last of these fastest; of each such
+        list those at some positions only."""
         inside = [self.names.index(name) for name in axes]
-        others = [d for d in range(len(self.sizes)) if d not in inside]
-        grid = np.array(self.ids).reshape(self.sizes).transpose([*others, *inside])
-        return tuple(map(tuple, grid.reshape(-1, self.count(axes)).tolist()))
+        others = [d for d in range(len(self.names)) if d not in inside]
+        grid = self.where.ids().transpose([*others, *inside])
+        rows = grid.reshape(-1, self.count(axes))
+        chosen = [rows] if of_indices is None else [rows[:, list(g)] for g in of_indices]
+        return tuple(tuple(row) for rows in chosen for row in rows.tolist())
 
     def positions(self, axis: Any) -> np.ndarray:
         """Of each device, by its number, the position along an axis."""
-        found = np.empty(len(self.ids), np.int32)
+        found = np.empty(self.where.ids().size, np.int32)
         found[np.array(self.groups((axis,)))] = np.arange(self.count((axis,)))
         return found

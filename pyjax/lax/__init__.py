@@ -93,6 +93,7 @@ from pyjax.lax.collectives_gather import all_to_all_p as all_to_all_p
 from pyjax.lax.collectives_gather import pbroadcast as pbroadcast
 from pyjax.lax.collectives_gather import psum_scatter as psum_scatter
 from pyjax.lax.collectives_gather import pswapaxes as pswapaxes
+from pyjax.lax.collectives_gather import reduce_scatter_p as reduce_scatter_p
 from pyjax.lax.collectives_ragged import precv as precv
 from pyjax.lax.collectives_ragged import psend as psend
 from pyjax.lax.collectives_ragged import ragged_all_to_all as ragged_all_to_all

@@ -141,6 +141,7 @@ def lower_callback(
     shape = Shape.tuple([aval_to_shape(a) for a in ctx.avals_out])
     attributes = CustomCallAttributes(target, config, has_side_effect=not pure)
     call = ctx.builder.add(Opcode.CUSTOM_CALL, operands, attributes, shape=shape)
+    ctx.module.by_each_device(call)
     return [ctx.builder.get_tuple_element(call, i) for i in range(len(shape.tuple_shapes))]
 
 

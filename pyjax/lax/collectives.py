@@ -28,14 +28,14 @@ from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported
 from pyjax.interpreters.varying import Variation, joined, varying_rules
 from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
+from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups, take_rows
 from pyjax.lax.collectives_lowering import lowering_over_mesh, reduction
 from pyjax.lax.common import dtype_of, is_inexact, scalar_like, shape_of
+from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import iota
-from pyjax.lax.indexing.gather import gather
-from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
-from pyjax.lax.nary import define
-from pyjax.lax.reduce import reduce_max, reduce_min, reduce_sum
+from pyjax.lax.nary import define, expand_to
+from pyjax.lax.reduce import identity_of, reduce_max, reduce_min, reduce_or, reduce_sum
 from xla_backend.hlo.opcode import Opcode
 
 AxisName = Any
@@ -49,16 +49,6 @@ def check_bound(axis_name: AxisName) -> None:
     for name in names_of(axis_name):
         if not isinstance(name, int) and not axis_env.axis_exists(name):
             axis_env.axis_size(name)  # raises NameError, naming the axes that are bound
-
-
-def no_groups(function: str, axis_index_groups: Any) -> None:
-    if axis_index_groups is not None:
-        fail(
-            NotImplementedError,
-            f"axis_index_groups is not supported for {function} under vmap.",
-            "every position of the mapped axis takes part in an exchange.",
-            fix="reshape the mapped axis into two axes and map over both by name.",
-        )
 
 
 def named_effects(*avals: Any, **params: Any) -> frozenset:
@@ -113,15 +103,17 @@ def _define_reduction(
         batching=batching,
         lowering=lowering_over_mesh(name, reduction(opcode)),
         effects=named_effects,
-        collective_batching=collective,
+        collective_batching=by_groups(collective),
     )
     varying_rules[primitive] = invariant_after
     return primitive
 
 
 def invariant_after(operands: list[Any], results: Any, params: dict[str, Any]) -> Variation:
-    """Along these axes operands vary, and results do not."""
+    """Along these axes operands vary, and results do not, but from group to group."""
     axes = axis_env.mesh_axes(params["axes"])
+    if params.get("axis_index_groups") is not None:
+        return joined([vma | axes for vma in operands], results, params)
     return [vma | axes for vma in operands], [vma - axes for vma in operands]
 
 
@@ -151,11 +143,12 @@ _no_extremum_jvp = Unsupported("differentiate jnp.max over lax.all_gather of the
 _same = lambda x, size: x
 pmax_p: Primitive = _define_reduction("pmax", Opcode.MAXIMUM, reduce_max, _same, _no_extremum_jvp)
 pmin_p: Primitive = _define_reduction("pmin", Opcode.MINIMUM, reduce_min, _same, _no_extremum_jvp)
+_OPCODES = {psum_p: Opcode.ADD, pmax_p: Opcode.MAXIMUM, pmin_p: Opcode.MINIMUM}
 
 
 def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
     check_bound(axis_name)
-    no_groups(name, groups)
+    groups = checked_groups(name, axis_name, groups, equal=False)
     leaves, tree = tree_flatten(x)
     if not leaves:
         return x
@@ -165,21 +158,49 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
             convert_element_type(v, np.int32) if dtype_of(v) == np.bool_ else v for v in leaves
         ]
         mesh = axis_env.mesh_axes(names) if options.check_vma.value else frozenset()
+        if mesh and groups is not None:
+            fail(
+                NotImplementedError,
+                "psum with axis_index_groups inside of a shard_map that checks types.",
+                "its result differs from group to group, and types say of whole axes only along "
+                "which values vary.",
+                "pass check_vma=False to shard_map.",
+            )
         if mesh:
             axes = tuple(n for n in names if n in mesh)
             leaves = [psum_invariant_p.bind1(v, axes=axes) for v in leaves]
             names = tuple(n for n in names if n not in mesh)
             if not names:
                 return tree_unflatten(tree, leaves)
-    return tree_unflatten(tree, primitive.bind_all(*leaves, axes=names, axis_index_groups=None))
+    if groups is not None and len({len(group) for group in groups}) > 1:
+        return tree_unflatten(tree, _reduce_unequal(primitive, leaves, names, groups))
+    return tree_unflatten(tree, primitive.bind_all(*leaves, axes=names, axis_index_groups=groups))
+
+
+def _reduce_unequal(primitive: Any, leaves: Any, names: tuple[Any, ...], groups: Groups) -> Any:
+    """Over groups of several sizes, one after the other: all positions take part, those of other
+    groups with what changes nothing."""
+    opcode, position = _OPCODES[primitive], axis_index(names)
+    results = list(leaves)
+    for group in groups:
+        listed = np.asarray(group, np.int32)
+        member = reduce_or(eq(expand_to(position, listed.shape, ()), listed), (0,))
+        neutral = [full_value(v, identity_of(opcode, np.dtype(dtype_of(v))).item()) for v in leaves]
+        given = [select(member, v, other) for v, other in zip(leaves, neutral)]
+        found = primitive.bind_all(*given, axes=names, axis_index_groups=None)
+        results = [select(member, new, old) for new, old in zip(found, results)]
+    return results
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """Sum of x over a mapped axis (or several); x is a pytree. A Python number gives number * axis
     size, or times the size of its group.
 
+    Args:
+      axis_index_groups: lists of positions, each of which is in one of them: sums are of groups.
     Raises:
       NameError: the axis is not bound by an enclosing map.
+      ValueError: the groups do not list every position once.
 
     >>> pyjax.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(jnp.array([1, 2, 3]))
     Array([6, 6, 6], dtype=int32)
@@ -282,21 +303,6 @@ def axis_index(axis_name: AxisName) -> Array:
 # -- ppermute --------------------------------------------------------------------------------------
 
 
-def _take_rows(x: Array, sources: np.ndarray) -> Array:
-    """Rows of the leading dimension by a constant index vector."""
-    shape = shape_of(x)
-    numbers = GatherDimensionNumbers(
-        offset_dims=tuple(range(1, len(shape))), collapsed_slice_dims=(0,), start_index_map=(0,)
-    )
-    return gather(
-        x,
-        sources.astype(np.int32)[:, None],
-        numbers,
-        (1, *shape[1:]),
-        mode=GatherScatterMode.PROMISE_IN_BOUNDS,
-    )
-
-
 def _ppermute_collective(
     axis_name: Any, axis_size: int, args: Any, dims: Any, **params: Any
 ) -> Any:
@@ -305,7 +311,7 @@ def _ppermute_collective(
     sources = np.full(axis_size, -1)
     for source, target in params["perm"]:
         sources[target] = source
-    moved = _take_rows(x, np.maximum(sources, 0))
+    moved = take_rows(x, np.maximum(sources, 0))
     missing = sources < 0
     if missing.any():
         kept = (~missing).reshape(axis_size, *(1,) * (len(shape_of(x)) - 1)).astype(dtype_of(x))

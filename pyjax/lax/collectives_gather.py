@@ -4,7 +4,6 @@ psum_scatter, all_to_all, pbroadcast.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,14 +29,16 @@ from pyjax.lax.collectives import (
     check_bound,
     named_effects,
     names_of,
-    no_groups,
-    psum,
+    one_name,
     varying_after,
 )
+from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups, group_size
 from pyjax.lax.collectives_lowering import lowering_over_mesh
-from pyjax.lax.common import canonical_axis, shape_of
+from pyjax.lax.common import canonical_axis, dtype_of, shape_of
+from pyjax.lax.convert import convert_element_type
 from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
 from pyjax.lax.nary import define, expand_to
+from pyjax.lax.reduce import reduce_sum
 from pyjax.lax.shape import reshape, squeeze, transpose
 
 
@@ -104,14 +105,12 @@ def _all_gather_transpose(
     x: Any,
     *,
     all_gather_dimension: int,
-    axis_name: Any,
-    tiled: bool,
     **params: Any,
 ) -> list[Any]:
     (ct,) = cts
     if type(ct) is ad.Zero:
         return [ad.Zero(x.aval)]
-    return [psum_scatter(ct, axis_name, scatter_dimension=all_gather_dimension, tiled=tiled)]
+    return [reduce_scatter_p.bind1(ct, scatter_dimension=all_gather_dimension, **params)]
 
 
 def _all_gather_invariant_transpose(
@@ -148,7 +147,7 @@ def _define_all_gather(name: str, transpose_rule: Any) -> Primitive:
         batching=batching,
         lowering=lowering_over_mesh(name, collectives_lowering.all_gather),
         effects=named_effects,
-        collective_batching=_all_gather_collective,
+        collective_batching=by_groups(_all_gather_collective),
     )
     return primitive
 
@@ -182,6 +181,7 @@ def all_gather(
     `tiled`).
 
     Args:
+      axis_index_groups: lists of positions, all of one size: each gets the values of its group.
       to: what the types inside of a shard_map say of the result: that it may differ from device to
         device ("varying"), or that it is the same on all ("invarying").
 
@@ -190,37 +190,97 @@ def all_gather(
            [0, 1]], dtype=int32)
     """
     check_bound(axis_name)
-    no_groups("all_gather", axis_index_groups)
+    groups = checked_groups("all_gather", axis_name, axis_index_groups)
     if to not in ("varying", "invarying"):
         fail(
             ValueError if to != "reduced" else NotImplementedError,
             f"Got unexpected `to` value {to!r} for all_gather.",
             fix='Allowed `to` values are "varying" and "invarying".',
         )
-    names = names_of(axis_name)
+    names = names_of(axis_name) if groups is None else (one_name(axis_name),)
 
     def one(v: Array) -> Array:
         ndim = len(shape_of(v)) + (not tiled)
         at = canonical_axis("all_gather", axis, ndim)
         concatenate = bool(tiled)
         for name in reversed(names):
-            v = _all_gather_one(v, name, at, concatenate, to)
+            v = _all_gather_one(v, name, at, concatenate, to, groups)
             concatenate = True  # what the positions along the other axes have
         return v
 
     return tree_map(one, x)
 
 
-def _all_gather_one(v: Array, name: Any, axis: int, tiled: bool, to: str) -> Array:
+def _all_gather_one(
+    v: Array, name: Any, axis: int, tiled: bool, to: str, groups: Groups | None
+) -> Array:
     params = {
         "all_gather_dimension": axis,
         "axis_name": name,
-        "axis_size": axis_env.axis_size(name),
+        "axis_size": group_size(name, groups),
         "tiled": tiled,
     }
-    if to == "invarying" and options.check_vma.value and axis_env.mesh_axes((name,)):
+    invariant = to == "invarying" and options.check_vma.value and axis_env.mesh_axes((name,))
+    if invariant and groups is None:
         return all_gather_invariant_p.bind1(v, **params)
-    return all_gather_p.bind1(v, axis_index_groups=None, **params)
+    return all_gather_p.bind1(v, axis_index_groups=groups, **params)
+
+
+def _reduce_scatter_aval(
+    x: ShapedArray,
+    *,
+    axis_name: Any,
+    axis_size: int,
+    scatter_dimension: int,
+    tiled: bool,
+    **groups: Any,
+) -> list[ShapedArray]:
+    check_bound(axis_name)
+    shape = list(x.shape)
+    shape[scatter_dimension] //= axis_size
+    if not tiled:
+        del shape[scatter_dimension]
+    return [x.update(shape=tuple(shape))]
+
+
+def _reduce_scatter_collective(
+    name: Any, size: int, args: Any, dims: Any, *, scatter_dimension: int, tiled: bool, **_: Any
+) -> Any:
+    """The sum, whose slices are numbered by who gets them."""
+    total = reduce_sum(bdim_at_front(args[0], dims[0], size), (0,))
+    if not tiled:
+        return [total], [scatter_dimension]
+    shape, d = shape_of(total), scatter_dimension
+    return [reshape(total, (*shape[:d], size, shape[d] // size, *shape[d + 1 :]))], [d]
+
+
+def _reduce_scatter_transpose(
+    cts: Sequence[Any], x: Any, *, scatter_dimension: int, **params: Any
+) -> list[Any]:
+    (ct,) = cts
+    if type(ct) is ad.Zero:
+        return [ad.Zero(x.aval)]
+    return [all_gather_p.bind1(ct, all_gather_dimension=scatter_dimension, **params)]
+
+
+def _reduce_scatter_batching(
+    count: int, args: Any, dims: Any, *, scatter_dimension: int, **params: Any
+) -> Any:
+    x = move_bdim(args[0], dims[0], 0)
+    return reduce_scatter_p.bind_all(x, scatter_dimension=scatter_dimension + 1, **params), [0]
+
+
+reduce_scatter_p: Primitive = define(
+    "reduce_scatter",
+    abstract_eval=_reduce_scatter_aval,
+    jvp=LINEAR,
+    transpose=_reduce_scatter_transpose,
+    batching=_reduce_scatter_batching,
+    lowering=lowering_over_mesh("reduce_scatter", collectives_lowering.reduce_scatter),
+    effects=named_effects,
+    collective_batching=by_groups(_reduce_scatter_collective),
+)
+varying_rules[reduce_scatter_p] = varying_after
 
 
 def psum_scatter(
@@ -234,28 +294,40 @@ def psum_scatter(
     """The sum over a mapped axis, of which every position keeps its own slice of
     `scatter_dimension`.
 
+    Args:
+      axis_name: of one axis, or of several, along which positions are counted as along one.
+      axis_index_groups: lists of positions, all of one size: sums and slices are of groups.
     Raises:
       ValueError: the dimension's size is not the axis size (tiled: not a multiple of it).
 
     >>> pyjax.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(jnp.ones((2, 2)))
     Array([2., 2.], dtype=float32)
     """
-    no_groups("psum_scatter", axis_index_groups)
-    size = axis_env.axis_size(axis_name)
+    groups = checked_groups("psum_scatter", axis_name, axis_index_groups)
+    names = names_of(axis_name) if groups is None else (one_name(axis_name),)
+    size = group_size(names, groups)
 
     def one(v: Array) -> Array:
-        extent = shape_of(v)[scatter_dimension]
+        at = canonical_axis("psum_scatter", scatter_dimension, len(shape_of(v)))
+        extent = shape_of(v)[at]
         if extent % size or (not tiled and extent != size):
             fail(
                 ValueError,
                 f"psum_scatter operand scatter dimension size {extent} must "
                 f"{'be divisible by' if tiled else 'match'} shard_count {size}",
             )
-        total = psum(v, axis_name)
-        part = extent // size
-        start = mul(axis_index(axis_name), np.asarray(part, np.int32))
-        mine = dynamic_slice_in_dim(total, start, part, scatter_dimension)
-        return mine if tiled else squeeze(mine, (scatter_dimension,))
+        if dtype_of(v) == np.bool_:
+            v = convert_element_type(v, np.int32)
+        for name in names:
+            v = reduce_scatter_p.bind1(
+                v,
+                axis_name=name,
+                axis_size=group_size(name, groups),
+                scatter_dimension=at,
+                axis_index_groups=groups,
+                tiled=tiled or len(names) > 1,
+            )
+        return squeeze(v, (at,)) if len(names) > 1 and not tiled else v
 
     return tree_map(one, x)
 
@@ -321,7 +393,7 @@ all_to_all_p: Primitive = define(
     batching=_all_to_all_batching,
     lowering=lowering_over_mesh("all_to_all", collectives_lowering.all_to_all),
     effects=named_effects,
-    collective_batching=_all_to_all_collective,
+    collective_batching=by_groups(_all_to_all_collective),
 )
 varying_rules[all_to_all_p] = varying_after
 
@@ -340,6 +412,7 @@ def all_to_all(
 
     Args:
       axis_name: of one axis, or of several, along which positions are counted as along one.
+      axis_index_groups: lists of positions, all of one size: slices are exchanged in groups.
       tiled: cut `split_axis` into equal blocks and concatenate, instead of removing and adding
         a dimension.
     Raises:
@@ -349,9 +422,9 @@ def all_to_all(
     >>> pyjax.vmap(lambda row: lax.all_to_all(row, "i", 0, 0), axis_name="i")(x).tolist()
     [[1, 3], [2, 4]]
     """
-    no_groups("all_to_all", axis_index_groups)
-    names = names_of(axis_name)
-    size = math.prod(axis_env.axis_size(name) for name in names)
+    groups = checked_groups("all_to_all", axis_name, axis_index_groups)
+    names = names_of(axis_name) if groups is None else (one_name(axis_name),)
+    size = group_size(names, groups)
 
     def one(v: Array) -> Array:
         shape = shape_of(v)
@@ -366,17 +439,19 @@ def all_to_all(
                 f"{extent}.",
             )
         if not tiled:
-            return _exchange_along(v, names, split, concat)
+            return _exchange_along(v, names, split, concat, groups)
         v = reshape(v, (*shape[:split], size, extent // size, *shape[split + 1 :]))
-        return _merge(_exchange_along(v, names, split, concat), concat)
+        return _merge(_exchange_along(v, names, split, concat, groups), concat)
 
     return tree_map(one, x)
 
 
-def _exchange_along(v: Array, names: tuple[Any, ...], split: int, concat: int) -> Array:
+def _exchange_along(
+    v: Array, names: tuple[Any, ...], split: int, concat: int, groups: Groups | None = None
+) -> Array:
     """Along several axes, whose positions count as those of one do, the last axis fastest."""
     if len(names) == 1:
-        return _exchange(v, names[0], split, concat)
+        return _exchange(v, names[0], split, concat, groups)
     shape = shape_of(v)
     first = axis_env.axis_size(names[0])
     v = reshape(v, (*shape[:split], first, shape[split] // first, *shape[split + 1 :]))
@@ -384,9 +459,14 @@ def _exchange_along(v: Array, names: tuple[Any, ...], split: int, concat: int) -
     return moveaxis(_merge(received, 0), 0, concat)
 
 
-def _exchange(v: Array, name: Any, split: int, concat: int) -> Array:
+def _exchange(v: Array, name: Any, split: int, concat: int, groups: Groups | None = None) -> Array:
     return all_to_all_p.bind1(
-        v, axis_name=name, split_axis=split, concat_axis=concat, axis_index_groups=None, tiled=False
+        v,
+        axis_name=name,
+        split_axis=split,
+        concat_axis=concat,
+        axis_index_groups=groups,
+        tiled=False,
     )
 
 

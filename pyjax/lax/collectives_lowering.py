@@ -26,23 +26,16 @@ from xla_backend.hlo.types import PrimitiveType
 OverMesh = Callable[..., "list[Instruction] | Instruction"]
 
 
-# Collectives that have none: programs with them are mapped instead, as on one device.
-without_form: set[str] = set()
-
-
-def lowering_over_mesh(name: str, rule: OverMesh | None = None) -> Callable[..., Any]:
-    """The lowering rule of a collective; without `rule` it has none over a mesh.
+def lowering_over_mesh(name: str, rule: OverMesh) -> Callable[..., Any]:
+    """The lowering rule of a collective.
 
     Raises, when it is used:
       NameError: no map binds the axis.
     """
 
-    if rule is None:
-        without_form.add(name)
-
     def lowering(ctx: LoweringContext, *operands: Instruction, **params: Any) -> Any:
         mesh = ctx.module.manual
-        if mesh is None or rule is None:
+        if mesh is None:
             axes = params.get("axes", params.get("axis_name", ()))
             fail(
                 NameError,
@@ -56,10 +49,14 @@ def lowering_over_mesh(name: str, rule: OverMesh | None = None) -> Callable[...,
 
 
 def _attributes(
-    ctx: LoweringContext, mesh: ManualMesh, axes: tuple[Any, ...], *dimensions: int
+    ctx: LoweringContext,
+    mesh: ManualMesh,
+    axes: tuple[Any, ...],
+    groups: Any,
+    *dimensions: int,
 ) -> CollectiveAttributes:
     return CollectiveAttributes(
-        mesh.groups(axes), ctx.module.next_channel(), dimensions, use_global_device_ids=True
+        mesh.groups(axes, groups), ctx.module.next_channel(), dimensions, use_global_device_ids=True
     )
 
 
@@ -71,17 +68,19 @@ def reduction(opcode: Opcode) -> OverMesh:
         mesh: ManualMesh,
         *operands: Instruction,
         axes: tuple[Any, ...],
-        **groups: Any,
+        axis_index_groups: Any = None,
     ) -> list[Instruction]:
-        if mesh.count(axes) == 1:
+        if len(mesh.groups(axes, axis_index_groups)[0]) == 1:
             return list(operands)
         return [
-            ctx.builder.add(
-                Opcode.ALL_REDUCE,
-                (x,),
-                _attributes(ctx, mesh, axes),
-                [ctx.reducer(opcode, x.shape.element_type)],
-                shape=x.shape,
+            mesh.own(
+                ctx.builder.add(
+                    Opcode.ALL_REDUCE,
+                    (x,),
+                    _attributes(ctx, mesh, axes, axis_index_groups),
+                    [ctx.reducer(opcode, x.shape.element_type)],
+                    shape=x.shape,
+                )
             )
             for x in operands
         ]
@@ -98,7 +97,7 @@ def all_gather(
     axis_name: Any,
     axis_size: int,
     tiled: bool,
-    **groups: Any,
+    axis_index_groups: Any = None,
 ) -> Instruction:
     dims = list(x.shape.dimensions)
     if not tiled:
@@ -107,9 +106,32 @@ def all_gather(
     if axis_size == 1:
         return x
     dims[all_gather_dimension] *= axis_size
-    attributes = _attributes(ctx, mesh, (axis_name,), all_gather_dimension)
+    attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups, all_gather_dimension)
     shape = x.shape.with_dimensions(tuple(dims))
-    return ctx.builder.add(Opcode.ALL_GATHER, (x,), attributes, shape=shape)
+    return mesh.own(ctx.builder.add(Opcode.ALL_GATHER, (x,), attributes, shape=shape))
+
+
+def reduce_scatter(
+    ctx: LoweringContext,
+    mesh: ManualMesh,
+    x: Instruction,
+    *,
+    axis_name: Any,
+    axis_size: int,
+    scatter_dimension: int,
+    axis_index_groups: Any,
+    tiled: bool,
+) -> Instruction:
+    dims = list(x.shape.dimensions)
+    dims[scatter_dimension] //= axis_size
+    if axis_size > 1:
+        attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups, scatter_dimension)
+        called = [ctx.reducer(Opcode.ADD, x.shape.element_type)]
+        shape = x.shape.with_dimensions(tuple(dims))
+        x = mesh.own(ctx.builder.add(Opcode.REDUCE_SCATTER, (x,), attributes, called, shape))
+    if not tiled:
+        del dims[scatter_dimension]
+    return ctx.builder.reshape(x, dims)
 
 
 def all_to_all(
@@ -120,17 +142,30 @@ def all_to_all(
     axis_name: Any,
     split_axis: int,
     concat_axis: int,
-    **params: Any,
+    axis_index_groups: Any,
+    tiled: bool,
 ) -> Instruction:
     """The slices in front, numbered by who gets them, become numbered by who sent them."""
     rest = [d for d in range(x.shape.rank) if d != split_axis]
     x = ctx.builder.transpose(x, [split_axis, *rest])
-    if mesh.count((axis_name,)) > 1:
-        attributes = _attributes(ctx, mesh, (axis_name,), 0)
-        x = ctx.builder.add(Opcode.ALL_TO_ALL, (x,), attributes, shape=x.shape)
+    if x.shape.dimensions[0] > 1:
+        attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups, 0)
+        x = mesh.own(ctx.builder.add(Opcode.ALL_TO_ALL, (x,), attributes, shape=x.shape))
     order = list(range(1, x.shape.rank))
     order.insert(concat_axis, 0)
     return ctx.builder.transpose(x, order)
+
+
+def ragged_all_to_all(
+    ctx: LoweringContext,
+    mesh: ManualMesh,
+    *operands: Instruction,
+    axis_name: Any,
+    axis_index_groups: Any,
+) -> Instruction:
+    attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups)
+    shape = operands[1].shape
+    return mesh.own(ctx.builder.add(Opcode.RAGGED_ALL_TO_ALL, operands, attributes, shape=shape))
 
 
 def ppermute(
@@ -142,14 +177,14 @@ def ppermute(
         for source, target in perm
     )
     attributes = CollectivePermuteAttributes(pairs, ctx.module.next_channel())
-    return ctx.builder.add(Opcode.COLLECTIVE_PERMUTE, (x,), attributes, shape=x.shape)
+    return mesh.own(ctx.builder.add(Opcode.COLLECTIVE_PERMUTE, (x,), attributes, shape=x.shape))
 
 
 def axis_index(ctx: LoweringContext, mesh: ManualMesh, *, axis_name: Any) -> Instruction:
     """Looked up by the number of the device."""
     builder = ctx.builder
     table = builder.constant(mesh.positions(axis_name))
-    device = builder.add(Opcode.PARTITION_ID, shape=Shape.array(PrimitiveType.U32))
+    device = mesh.own(builder.add(Opcode.PARTITION_ID, shape=Shape.array(PrimitiveType.U32)))
     entry = builder.add(
         Opcode.DYNAMIC_SLICE,
         (table, builder.convert(device, PrimitiveType.S32)),

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pyjax.core import axis_env
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
@@ -19,18 +18,19 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.rules import FullJvp
 from pyjax.interpreters.varying import varying_rules
+from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, mul, sub
 from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.collectives import (
     AxisName,
     check_bound,
     named_effects,
-    no_groups,
     one_name,
     ppermute,
     varying_after,
 )
 from pyjax.lax.collectives_gather import all_to_all
+from pyjax.lax.collectives_groups import by_groups, checked_groups, group_size
 from pyjax.lax.collectives_lowering import lowering_over_mesh
 from pyjax.lax.common import dtype_of, shape_of
 from pyjax.lax.compare import full_value, ge, lt, select
@@ -86,7 +86,9 @@ def _collective(name: Any, size: int, args: Any, dims: Any, **_: Any) -> Any:
     return [out], [0]
 
 
-def _batching(axis_size: int, args: Any, dims: Any, *, axis_name: Any, **params: Any) -> Any:
+def _batching(
+    axis_size: int, args: Any, dims: Any, *, axis_name: Any, axis_index_groups: Any
+) -> Any:
     """One exchange for all lanes: their rows follow each other, and each receiver's slices are
     those of the first lane, then of the second.
     """
@@ -94,7 +96,7 @@ def _batching(axis_size: int, args: Any, dims: Any, *, axis_name: Any, **params:
         bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)
     )
     (rows, *rest), (places, *_) = shape_of(operand)[1:], shape_of(output)[1:]
-    positions, slices = axis_env.axis_size(axis_name), shape_of(starts)[1]
+    positions, slices = group_size(axis_name, axis_index_groups), shape_of(starts)[1]
     split = (axis_size, positions, slices // positions)
 
     def by_receiver(x: Array, step: int) -> Array:
@@ -112,7 +114,7 @@ def _batching(axis_size: int, args: Any, dims: Any, *, axis_name: Any, **params:
         by_receiver(targets, places),
         by_receiver(received, 0),
         axis_name=axis_name,
-        **params,
+        axis_index_groups=axis_index_groups,
     )
     return [reshape(out, shape_of(output))], [0]
 
@@ -135,15 +137,19 @@ def _transpose(
     received: Any,
     *,
     axis_name: Any,
-    **params: Any,
+    axis_index_groups: Any,
 ) -> list[Any]:
     (ct,) = cts
+    params = {"axis_name": axis_name, "axis_index_groups": axis_index_groups}
     found: list[Any] = [None] * 6
     if type(ct) is ad.Zero:
         for i, x in enumerate((operand, output)):
             found[i] = ad.Zero(x.aval) if ad.is_undefined_primal(x) else None
         return found
-    there, back = (all_to_all(x, axis_name, 0, 0, tiled=True) for x in (targets, starts))
+    exchanged = lambda x: all_to_all(
+        x, axis_name, 0, 0, axis_index_groups=axis_index_groups, tiled=True
+    )
+    there, back = exchanged(targets), exchanged(starts)
     if ad.is_undefined_primal(operand):
         found[0] = ragged_all_to_all_p.bind1(
             ct,
@@ -152,13 +158,12 @@ def _transpose(
             received,
             back,
             sent,
-            axis_name=axis_name,
             **params,
         )
     if ad.is_undefined_primal(output):
         shape = operand.aval.shape if ad.is_undefined_primal(operand) else shape_of(operand)
         found[1] = ragged_all_to_all_p.bind1(
-            _zeros(shape, ct), ct, starts, sent, targets, received, axis_name=axis_name, **params
+            _zeros(shape, ct), ct, starts, sent, targets, received, **params
         )
     return found
 
@@ -173,9 +178,9 @@ ragged_all_to_all_p: Primitive = define(
     jvp=FullJvp(_jvp),
     transpose=_transpose,
     batching=_batching,
-    lowering=lowering_over_mesh("ragged_all_to_all"),
+    lowering=lowering_over_mesh("ragged_all_to_all", collectives_lowering.ragged_all_to_all),
     effects=named_effects,
-    collective_batching=_collective,
+    collective_batching=by_groups(_collective),
 )
 varying_rules[ragged_all_to_all_p] = varying_after
 
@@ -200,6 +205,8 @@ def ragged_all_to_all(
       output_offsets: int[n], where slice i begins in the receiver's result.
       recv_sizes: int[n], how many rows arrive: `send_sizes` of the senders.
       axis_name: the mapped axis.
+      axis_index_groups: lists of positions, all of one size, which send to each other; then n is a
+        multiple of that size.
     Returns:
       `output` with the rows that were received.
     Raises:
@@ -214,9 +221,9 @@ def ragged_all_to_all(
     [[1.0, 2.0, 0.0, 0.0]]
     """
     check_bound(axis_name)
-    no_groups("ragged_all_to_all", axis_index_groups)
     name = one_name(axis_name)
-    size = axis_env.axis_size(name)
+    groups = checked_groups("ragged_all_to_all", name, axis_index_groups)
+    size = group_size(name, groups)
     lists = {
         "input_offsets": input_offsets,
         "send_sizes": send_sizes,
@@ -246,7 +253,7 @@ def ragged_all_to_all(
             f"{dtype_of(output)}{list(shape_of(output))}.",
         )
     return ragged_all_to_all_p.bind1(
-        operand, output, *lists.values(), axis_name=name, axis_index_groups=None
+        operand, output, *lists.values(), axis_name=name, axis_index_groups=groups
     )
 
 

@@ -23,7 +23,7 @@ from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.nary import define, unary_transpose
 from pyjax.runtime.placement import result_on, set_layouts_of_tracers
 from pyjax.runtime.result_layouts import layout_of
-from pyjax.sharding.hlo_shardings import hlo_sharding
+from pyjax.sharding.hlo_shardings import hlo_sharding, sharding_on
 from pyjax.sharding.mesh import AbstractMesh, devices_in_context, get_abstract_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import (
@@ -50,8 +50,13 @@ def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any)
 
 
 def _constraint_lowering(ctx: Any, x: Instruction, *, sharding: Any) -> Instruction:
-    if not isinstance(sharding, NamedSharding) or ctx.module.manual is not None:
+    if not isinstance(sharding, NamedSharding):
         return x
+    manual = ctx.module.manual
+    if manual is not None:
+        spec, rank = sharding.spec, x.shape.rank
+        own = sharding_on(manual.where, manual.names, spec, rank, manual=manual.axes)
+        return constrained(ctx.builder, x, own)
     devices = ctx.module.devices
     if devices:
         return constrained(ctx.builder, x, hlo_sharding(sharding, devices, x.shape.rank))

@@ -1,5 +1,6 @@
 """shard_map in a program that the devices of its mesh run together: each computes the body on its
-blocks, and collectives are exchanges between them.
+blocks, and collectives are exchanges between them. Along the axes that the body does not see the
+compiler cuts what it computes.
 """
 
 from __future__ import annotations
@@ -7,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, subjaxprs
+from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.interpreters.hlo import LoweringContext, aval_to_shape, constrained
 from pyjax.interpreters.manual_mesh import ManualMesh
-from pyjax.lax.collectives_lowering import without_form
-from pyjax.sharding.hlo_shardings import hlo_mesh, hlo_sharding
+from pyjax.sharding.hlo_shardings import hlo_mesh, sharding_on
 from pyjax.sharding.mesh import AbstractMesh, Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
-from pyjax.sharding.shardings import NamedSharding
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Instruction
@@ -23,27 +22,9 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.sharding import Sharding
 
 
-def is_by_parts(
-    ctx: LoweringContext,
-    *,
-    mesh: Mesh | AbstractMesh,
-    newly_manual_axes: AbstractSet[Any],
-    jaxpr: ClosedJaxpr,
-    **_: Any,
-) -> bool:
-    """Whether the devices of the program are those of the mesh, and the body says of all of them
-    what they do."""
-    module = ctx.module
-    if len(module.devices) != mesh.size or module.manual is not None:
-        return False
-    split = {name for name, size in mesh.shape.items() if size > 1}
-    return split <= {*newly_manual_axes} and not _has_unavailable(jaxpr.jaxpr)
-
-
-def _has_unavailable(jaxpr: Jaxpr) -> bool:
-    return any(eqn.primitive.name in without_form for eqn in jaxpr.eqns) or any(
-        map(_has_unavailable, subjaxprs(jaxpr))
-    )
+def is_by_parts(ctx: LoweringContext, *, mesh: Mesh | AbstractMesh, **_: Any) -> bool:
+    """Whether the devices of the program are those of the mesh."""
+    return len(ctx.module.devices) == mesh.size
 
 
 def lower_by_parts(
@@ -53,52 +34,70 @@ def lower_by_parts(
     mesh: Mesh | AbstractMesh,
     in_specs: tuple[PartitionSpec, ...],
     out_specs: tuple[PartitionSpec, ...],
+    newly_manual_axes: AbstractSet[Any],
     **_: Any,
 ) -> list[Instruction]:
     module, builder, names = ctx.module, ctx.builder, ctx.names
-    devices, avals_out = module.devices, list(ctx.avals_out)
+    around, avals_out = module.manual, list(ctx.avals_out)
+    body = _Body(mesh, newly_manual_axes, module.devices, around)
     blocks = [
-        _to_parts(builder, x, _sharding(mesh, spec, devices, x), aval_to_shape(aval))
+        body.to_parts(builder, x, spec, aval_to_shape(aval))
         for x, spec, aval in zip(operands, in_specs, jaxpr.in_avals)
     ]
-    where = hlo_mesh(mesh, devices)
-    ids = tuple(where.ids().reshape(-1).tolist())
-    module.manual = ManualMesh(mesh.axis_names, mesh.axis_sizes, ids)
+    module.manual = body.manual
     ctx.names = (*names, *(ctx.source.names if ctx.source else ()), "shard_map")
     try:
         parts = ctx.call(jaxpr, "shmap_body", *blocks)
     finally:
-        module.manual = None
+        module.manual = around
         ctx.names = names
     return [
-        _to_whole(builder, x, spec, mesh, devices, aval_to_shape(aval))
+        body.to_whole(builder, x, spec, aval_to_shape(aval))
         for x, spec, aval in zip(parts, out_specs, avals_out)
     ]
 
 
-def _sharding(
-    mesh: Mesh | AbstractMesh, spec: PartitionSpec, devices: Any, x: Instruction
-) -> Sharding:
-    return hlo_sharding(NamedSharding(mesh, spec), devices, x.shape.rank)
+class _Body:
+    """The values of one shard_map in HLO's words.
 
+    Attributes:
+      manual: what holds inside.
+    """
 
-def _to_parts(builder: HloBuilder, x: Instruction, sharding: Sharding, part: Shape) -> Instruction:
-    x = constrained(builder, x, sharding)
-    attributes = CustomCallAttributes("SPMDFullToShardShape")
-    call = builder.add(Opcode.CUSTOM_CALL, (x,), attributes, shape=part)
-    call.annotations = {"sharding": "{manual}"}
-    return call
+    def __init__(
+        self,
+        mesh: Mesh | AbstractMesh,
+        newly_manual: AbstractSet[Any],
+        devices: Any,
+        around: ManualMesh | None,
+    ) -> None:
+        """`around`: of a shard_map around this one, whose mesh is the same."""
+        where = hlo_mesh(mesh, devices) if around is None else around.where
+        self._outside: AbstractSet[Any] = frozenset() if around is None else around.axes
+        axes = self._outside | frozenset(newly_manual)
+        self._is_open = any(size > 1 and n not in axes for n, size in mesh.shape.items())
+        text = "{manual}"
+        if self._is_open:
+            text = str(sharding_on(where, mesh.axis_names, PartitionSpec(), 0, manual=axes))
+        self.manual = ManualMesh(mesh.axis_names, where, axes, text)
 
+    def to_parts(
+        self, builder: HloBuilder, x: Instruction, spec: PartitionSpec, part: Shape
+    ) -> Instruction:
+        x = constrained(builder, x, self._cut(spec, x.shape.rank))
+        attributes = CustomCallAttributes("SPMDFullToShardShape")
+        call = builder.add(Opcode.CUSTOM_CALL, (x,), attributes, shape=part)
+        return self.manual.own(call)
 
-def _to_whole(
-    builder: HloBuilder,
-    x: Instruction,
-    spec: PartitionSpec,
-    mesh: Mesh | AbstractMesh,
-    devices: Any,
-    whole: Shape,
-) -> Instruction:
-    attributes = CustomCallAttributes("SPMDShardToFullShape")
-    call = builder.add(Opcode.CUSTOM_CALL, (x,), attributes, shape=whole)
-    call.annotations = {"sharding": str(_sharding(mesh, spec, devices, call))}
-    return call
+    def to_whole(
+        self, builder: HloBuilder, x: Instruction, spec: PartitionSpec, whole: Shape
+    ) -> Instruction:
+        attributes = CustomCallAttributes("SPMDShardToFullShape")
+        call = builder.add(Opcode.CUSTOM_CALL, (x,), attributes, shape=whole)
+        call.annotations = {"sharding": str(self._cut(spec, whole.rank))}
+        return call
+
+    def _cut(self, spec: PartitionSpec, rank: int) -> Sharding:
+        """Along the axes that are manual inside, of a value that is outside."""
+        where, names = self.manual.where, self.manual.names
+        return sharding_on(where, names, spec, rank, is_open=self._is_open, manual=self._outside)

@@ -601,13 +601,17 @@ varying_rules[shard_map_p] = _variation
 
 
 def _layouts(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
-    mesh = eqn.params["mesh"]
+    mesh, manual = eqn.params["mesh"], eqn.params["newly_manual_axes"]
     if isinstance(mesh, AbstractMesh):
         return [None] * len(eqn.outvars)
-    return [
+    known = [
         layout_of(NamedSharding(mesh, spec), len(v.aval.shape))
         for spec, v in zip(eqn.params["out_specs"], eqn.outvars)
     ]
+    if all(size == 1 or name in manual for name, size in mesh.shape.items()):
+        return known
+    # Along the other axes the compiler may cut them.
+    return [None if layout is None else layout._replace(sharding=None) for layout in known]
 
 
 layout_rules[shard_map_p] = _layouts

@@ -7,6 +7,7 @@ keep their names.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pyjax.core.errors import new_error
@@ -25,19 +26,41 @@ def hlo_sharding(named: NamedSharding, devices: Sequence[Device], ndim: int) -> 
     Raises:
       ValueError: the mesh has other devices.
     """
-    mesh = hlo_mesh(named.mesh, devices)
-    names = dict(zip(named.mesh.axis_names, _names(named.mesh)))
-    entries = [*named.spec, *[None] * (ndim - len(named.spec))]
-    dims, is_open = [], []
+    return sharding_on(hlo_mesh(named.mesh, devices), named.mesh.axis_names, named.spec, ndim)
+
+
+def sharding_on(
+    mesh: device_lists.Mesh,
+    axis_names: Sequence[Any],
+    spec: PartitionSpec,
+    ndim: int,
+    *,
+    is_open: bool = False,
+    manual: AbstractSet[Any] = frozenset(),
+) -> sharding.Sharding:
+    """How an array with `ndim` dimensions lies.
+
+    Args:
+      axis_names: of the axes of `mesh`, as the spec calls them.
+      is_open: whether the compiler may cut it further.
+      manual: axes along which the program says what each device does.
+    """
+    axes = {name: device_lists.Axis(text) for name, (text, _) in zip(axis_names, mesh.axes)}
+    entries = [*spec, *[None] * (ndim - len(spec))]
+    dims, opened = [], []
     for entry in entries:
         given = entry if isinstance(entry, tuple) else (entry,)
-        found = [names[name] for name in given if name is not None and name is not UNCONSTRAINED]
-        dims.append(tuple(device_lists.Axis(name) for name in found))
-        is_open.append(entry is UNCONSTRAINED)
-    if not any(dims) and not any(is_open):
-        return sharding.Sharding("mesh", mesh=mesh)
+        named = [name for name in given if name is not None and name is not UNCONSTRAINED]
+        dims.append(tuple(axes[name] for name in named))
+        opened.append(is_open or entry is UNCONSTRAINED)
+    if not any(dims) and not any(opened):
+        dims, opened = [], []
     return sharding.Sharding(
-        "mesh", mesh=mesh, dimensions=tuple(dims), open_dimensions=tuple(is_open)
+        "mesh",
+        mesh=mesh,
+        dimensions=tuple(dims),
+        open_dimensions=tuple(opened),
+        manual_axes=tuple(axis for name, axis in axes.items() if name in manual),
     )
 
 

@@ -97,6 +97,18 @@ class Annotations:
             return whole(shape)
         raise UnimplementedError(f"arrays that are {sharding.kind} cannot be partitioned")
 
+    def manual_axes(self, sharding: Sharding) -> frozenset[int]:
+        """Those along which the program itself says what each device does."""
+        if sharding.kind == "manual":
+            return frozenset(range(len(self.mesh.sizes)))
+        if sharding.mesh is not None:
+            mesh = sharding.mesh
+            return frozenset(a for axis in sharding.manual_axes for a in self._axes(mesh, axis))
+        if sharding.subgroups[:1] == ("manual",):
+            rank = len(sharding.tiles) - len(sharding.subgroups)
+            return frozenset(self._tiled(sharding, rank + 1)[rank])
+        return frozenset()
+
     def _axes(self, mesh: Mesh, axis: Axis) -> Axes:
         own = self._named[mesh, axis.name]
         if not axis.size:

@@ -93,13 +93,9 @@ class PartBuilder(Emit):
         called = (self._combination(combiner, x.shape.element_type),)
         return self.add(Opcode.ALL_REDUCE, (x,), self._attributes(axes), called, x.shape)
 
-    def from_first(self, x: Instruction) -> Instruction:
-        """What the first device has, on all of them."""
-        everyone = (tuple(range(self.mesh.size)),)
-        attributes = CollectiveAttributes(
-            everyone, next(self._channels), use_global_device_ids=True
-        )
-        return self.add(Opcode.COLLECTIVE_BROADCAST, (x,), attributes, shape=x.shape)
+    def from_first(self, x: Instruction, axes: Axes) -> Instruction:
+        """What the first device along axes has, on all of them."""
+        return self.add(Opcode.COLLECTIVE_BROADCAST, (x,), self._attributes(axes), shape=x.shape)
 
     def reduce_scatter(
         self, x: Instruction, dimension: int, axes: Axes, combiner: Opcode

@@ -16,7 +16,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xla_backend.hlo.attributes import (
+    CollectiveAttributes,
     ConvolutionAttributes,
+    CustomCallAttributes,
     DimensionsAttributes,
     DotAttributes,
     DynamicSliceAttributes,
@@ -460,13 +462,54 @@ def _scatter(node: Instruction) -> Factors:
     return m.made(operands, [of_array] * count)
 
 
+def _exchange(node: Instruction) -> Factors:
+    """Collectives that the program itself has: dimensions along which nothing is cut or joined."""
+    a, m = node.attributes, _Maker()
+    along = a.dimensions if isinstance(a, CollectiveAttributes) else ()
+    if not along and node.opcode is Opcode.ALL_TO_ALL:
+        along = tuple(range(node.operands[0].shape.rank))
+    dims = [
+        [() if d in along else (m.new(size),) for d, size in enumerate(x.shape.dimensions)]
+        for x in node.operands
+    ]
+    return m.made(dims, dims)
+
+
+def _ragged_all_to_all(node: Instruction) -> Factors:
+    """The dimensions of rows."""
+    return _kept_dimensions(node, [d > 0 for d in range(node.shape.rank)], 2)
+
+
+def _to_or_from_parts(node: Instruction) -> Factors | None:
+    """The positions along manual axes, and what is left of each dimension."""
+    a = node.attributes
+    if not isinstance(a, CustomCallAttributes) or a.target not in (
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+    ):
+        return None
+    shapes = node.operands[0].shape.dimensions, node.shape.dimensions
+    to_parts = a.target == "SPMDFullToShardShape"
+    array, part = shapes if to_parts else shapes[::-1]
+    m = _Maker()
+    rest = [(m.new(size),) for size in part]
+    cut = [(m.new(size // max(own, 1)), *f) for size, own, f in zip(array, part, rest)]
+    return m.made([cut], [rest]) if to_parts else m.made([rest], [cut])
+
+
 # Of one shape with their operand, and computed element by element.
 _LIKE_ELEMENTWISE = frozenset({Opcode.COPY, Opcode.DOMAIN, Opcode.REDUCE_PRECISION, Opcode.MAP})
-_RULES: dict[Opcode, Callable[[Instruction], Factors]] = {
+_RULES: dict[Opcode, Callable[[Instruction], Factors | None]] = {
+    Opcode.ALL_GATHER: _exchange,
+    Opcode.ALL_REDUCE: _exchange,
+    Opcode.ALL_TO_ALL: _exchange,
     Opcode.BROADCAST: _broadcast,
     Opcode.CHOLESKY: _batched_matrices,
+    Opcode.COLLECTIVE_BROADCAST: _exchange,
+    Opcode.COLLECTIVE_PERMUTE: _exchange,
     Opcode.CONCATENATE: _concatenate,
     Opcode.CONVOLUTION: _convolution,
+    Opcode.CUSTOM_CALL: _to_or_from_parts,
     Opcode.DOT: _dot,
     Opcode.DYNAMIC_SLICE: _dynamic_slice,
     Opcode.DYNAMIC_UPDATE_SLICE: _dynamic_update_slice,
@@ -474,7 +517,9 @@ _RULES: dict[Opcode, Callable[[Instruction], Factors]] = {
     Opcode.GATHER: _gather,
     Opcode.IOTA: _iota,
     Opcode.PAD: _pad,
+    Opcode.RAGGED_ALL_TO_ALL: _ragged_all_to_all,
     Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_SCATTER: _exchange,
     Opcode.REDUCE_WINDOW: _reduce_window,
     Opcode.RESHAPE: _reshape,
     Opcode.REVERSE: _reverse,

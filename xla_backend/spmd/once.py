@@ -1,5 +1,5 @@
-"""What is done once, though all devices run the program: calls with side effects and random numbers
-of a device's own. The first device does it, and the others get its results.
+"""What is done once, though several devices run the program: calls with side effects and random
+numbers of a device's own. The first device does it, and the others get its results.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from xla_backend.hlo.attributes import ComparisonDirection, ConditionalAttribute
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.emit import Emit
 from xla_backend.spmd.exchange import PartBuilder
+from xla_backend.spmd.specs import Axes
 
 
 def done_once(
-    b: PartBuilder, module: HloModule, given: Instruction, done: Computation
+    b: PartBuilder, module: HloModule, given: Instruction, done: Computation, axes: Axes
 ) -> list[Instruction]:
-    """The leaves of what a computation gives, on every device.
+    """The leaves of what a computation gives, on every device: each of those that are first along
+    these axes does it for the others.
 
     Args:
       given: its operand, a tuple which all devices have alike.
@@ -31,11 +31,12 @@ def done_once(
     left_out.set_root(outside.tuple([outside.splat(leaf, 0) for leaf in shape.tuple_shapes]))
     called = [module.add_computation(c) for c in (done, left_out)]
     attributes = ConditionalAttributes(False)
-    chosen = b.add(Opcode.CONDITIONAL, (_is_first(b), given, given), attributes, called, shape)
-    return [b.from_first(b.gte(chosen, k)) for k in range(len(shape.tuple_shapes))]
+    chosen = b.add(
+        Opcode.CONDITIONAL, (_is_first(b, axes), given, given), attributes, called, shape
+    )
+    return [b.from_first(b.gte(chosen, k), axes) for k in range(len(shape.tuple_shapes))]
 
 
-def _is_first(b: PartBuilder) -> Instruction:
-    device = b.add(Opcode.PARTITION_ID, shape=Shape.array(PrimitiveType.U32))
-    zero = b.splat(device.shape, 0)
-    return b.compare(device, zero, ComparisonDirection.EQ)
+def _is_first(b: PartBuilder, axes: Axes) -> Instruction:
+    place = b.position(axes, 1)
+    return b.compare(place, b.splat(place.shape, 0), ComparisonDirection.EQ)

@@ -37,9 +37,16 @@ from xla_backend.passes.emit import Emit
 from xla_backend.spmd.annotations import Annotations, sharding_of
 from xla_backend.spmd.exchange import PartBuilder
 from xla_backend.spmd.factors import Factors, axes_by_factor, factors_of, spec_of_factors
-from xla_backend.spmd.manual import CONSTRAINT, TO_WHOLE, annotation, manual_values
+from xla_backend.spmd.manual import (
+    CONSTRAINT,
+    TO_PARTS,
+    annotation,
+    inner_spec,
+    manual_axes,
+    outer_spec,
+)
 from xla_backend.spmd.once import done_once
-from xla_backend.spmd.propagation import Given, choose, propagate
+from xla_backend.spmd.propagation import Given, before, choose, manual_of_results, propagate
 from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, common_prefix, whole
 from xla_backend.spmd.values import ArrayValue, Values
 
@@ -106,20 +113,20 @@ class _Plan:
         }
         self.annotations = Annotations(said.values(), module.num_partitions)
         self.mesh: PrimeMesh = self.annotations.mesh
-        self.manual = manual_values(self.values)
-        given = {value: _closed(value) for value in self.manual}
+        self.manual = manual_axes(self.values, self.annotations)
+        given: dict[ArrayValue, Given] = {}
         root = module.entry.root
         for node, sharding in said.items():
-            if node.opcode is not Opcode.PARAMETER and node is not root and not annotation(node):
+            kind = annotation(node)
+            if kind == TO_PARTS:
+                continue  # that follows from how the operand is cut
+            if node.opcode is not Opcode.PARAMETER and node is not root and not kind:
                 continue
             leaves = self.values.of(node)
             each = sharding.elements or (sharding,) * len(leaves)
             for value, own in zip(leaves, each):
-                if value.shape.is_array and value not in self.manual and own.kind != "manual":
-                    found = self.annotations.given(own, value.shape)
-                    if annotation(node) == TO_WHOLE:
-                        found.open = (False,) * value.shape.rank
-                    given.setdefault(value, found)
+                if value.shape.is_array and own.kind != "manual":
+                    given.setdefault(value, self.annotations.given(own, value.shape))
         for parameter in module.entry.parameters:
             for value in self.values.of(parameter):
                 if value.shape.is_array:
@@ -129,7 +136,7 @@ class _Plan:
                 if annotation(node) == CONSTRAINT:
                     operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
                     self.values.links.append((operand, result))
-        self.specs = propagate(self.values, self.mesh, given)
+        self.specs = propagate(self.values, self.mesh, given, self.manual)
         ends = [v for p in module.entry.parameters for v in self.values.of(p)]
         parameters = len(ends)
         ends += self.values.of(root)
@@ -327,32 +334,37 @@ class _Writer:
         if kind:
             self._annotation(node, kind)
             return
-        if self._is_for_all(node):
-            self._once(node)
+        axes = self._axes_of_effect(node)
+        if axes:
+            self._once(node, axes)
             return
         factors = factors_of(node)
         if factors is None or not self._on_parts(node, factors):
             self._on_wholes(node)
 
-    def _is_for_all(self, node: Instruction) -> bool:
-        """Whether it is to be done once, for the program, and not by each device for its part."""
+    def _axes_of_effect(self, node: Instruction) -> Axes:
+        """Along which axes it is to be done once, and not by each device for its part."""
         a, plan = node.attributes, self.plan
         effect = isinstance(a, CustomCallAttributes) and a.has_side_effect
         if not (effect or node.opcode in _ONCE or node.opcode in _OF_ONE_HOST):
-            return False
+            return ()
         values = [v for x in (node, *node.operands) for v in plan.values.of(x)]
-        if not plan.manual.isdisjoint(values):
-            return False
+        own = {axis for value in values for axis in plan.manual.get(value, ())}
+        said = sharding_of(node)
+        own |= frozenset() if said is None else plan.annotations.manual_axes(said)
+        axes = tuple(a for a in range(len(plan.mesh.sizes)) if a not in own)
+        if not axes:
+            return ()
         if node.opcode in _OF_ONE_HOST or not all(value.shape.is_array for value in values):
             raise UnimplementedError(
                 f"%{node.name} ({node.opcode}) would be done on each of the "
                 f"{plan.module.num_partitions} devices; do it in a part that is manual "
                 "(shard_map), or before"
             )
-        return True
+        return axes
 
-    def _once(self, node: Instruction) -> None:
-        """The first device does it, and the others get its results."""
+    def _once(self, node: Instruction, axes: Axes) -> None:
+        """The first device along axes does it, and the others get its results."""
         plan = self.plan
         sources = [v for operand in node.operands for v in plan.values.of(operand)]
         given = self.b.tuple([self._in_form(v, whole(v.shape)) for v in sources])
@@ -362,7 +374,7 @@ class _Writer:
         operands = [inner._structured(x.shape, leaves) for x in node.operands]
         made = inner._made(node, operands, node.shape, node.attributes)
         inner.computation.set_root(inner.b.tuple(inner._taken_apart(made)))
-        parts = done_once(self.b, plan.new, given, inner.computation)
+        parts = done_once(self.b, plan.new, given, inner.computation, axes)
         for value, part in zip(plan.values.of(node), parts):
             self._set(value, part, whole(value.shape))
 
@@ -387,8 +399,10 @@ class _Writer:
         results = plan.values.of(node)
         mappings = [*factors.operands, *factors.results]
         arrays = [*operands, *results]
+        manual = manual_of_results(node, results, plan.manual)
         known = [
-            axes_by_factor(plan.spec(v), m, factors.sizes, mesh) for v, m in zip(arrays, mappings)
+            before(axes_by_factor(plan.spec(v), m, factors.sizes, mesh), manual)
+            for v, m in zip(arrays, mappings)
         ]
         chosen = choose(known, [value.shape.byte_size for value in arrays])
         _make_consistent(chosen, mappings, factors.sizes, mesh)
@@ -503,14 +517,20 @@ class _Writer:
         if kind == CONSTRAINT:
             self.parts[value] = self._in_form(operand, self.plan.spec(value))
             return
-        # To parts: a `Sharding` has brought the operand into their form before.
-        part = self.parts[operand]
-        if part.shape != self.plan.local(value):
+        # To parts, or back: along the manual axes nothing is done.
+        mesh, shapes = self.plan.mesh, (operand.shape, value.shape)
+        array, part = (operand, value) if kind == TO_PARTS else (value, operand)
+        spec = self.plan.spec(array)
+        if inner_spec(spec, array.shape, part.shape, mesh) is None:
             raise UnimplementedError(
-                f"%{node.name} ({kind}): a device's part is {part.shape}, and not "
-                f"{self.plan.local(value)}; write a `Sharding` that says so in front of it"
+                f"%{node.name} ({kind}): {shapes[0]} is not made {shapes[1]} by cutting it as "
+                f"{spec.text(mesh)} says; write a `Sharding` that says how in front of it"
             )
-        self.parts[value] = part
+        spec = outer_spec(spec, array.shape, part.shape, self.plan.spec(part), mesh)
+        if kind == TO_PARTS:
+            self.parts[value] = self._in_form(operand, spec)
+        else:
+            self._set(value, self.parts[operand], spec)
 
 
 def _without_sharding(node: Instruction) -> dict[str, object] | None:

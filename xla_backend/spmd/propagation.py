@@ -40,10 +40,13 @@ class Given:
 
 
 def propagate(
-    values: Values, mesh: PrimeMesh, given: Mapping[ArrayValue, Given]
+    values: Values,
+    mesh: PrimeMesh,
+    given: Mapping[ArrayValue, Given],
+    manual: Mapping[ArrayValue, frozenset[int]],
 ) -> dict[ArrayValue, Spec]:
-    """A spec for each value."""
-    return _Propagation(values, mesh, given).run()
+    """A spec for each value; along its `manual` axes none is cut."""
+    return _Propagation(values, mesh, given, manual).run()
 
 
 @dataclass
@@ -53,6 +56,7 @@ class _Tied:
     values: list[ArrayValue]
     mappings: list[tuple[tuple[int, ...], ...]]
     sizes: tuple[int, ...]
+    manual: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -60,6 +64,7 @@ class _Propagation:
     values: Values
     mesh: PrimeMesh
     given: Mapping[ArrayValue, Given]
+    manual: Mapping[ArrayValue, frozenset[int]]
     specs: dict[ArrayValue, Spec] = field(default_factory=dict)
 
     def run(self) -> dict[ArrayValue, Spec]:
@@ -84,8 +89,10 @@ class _Propagation:
 
     def _of_instruction(self, node: Instruction, factors: Factors) -> _Tied:
         arrays = [self.values.of(operand)[0] for operand in node.operands]
-        arrays += self.values.of(node)
-        return _Tied(arrays, [*factors.operands, *factors.results], factors.sizes)
+        results = self.values.of(node)
+        mappings = [*factors.operands, *factors.results]
+        manual = manual_of_results(node, results, self.manual)
+        return _Tied([*arrays, *results], mappings, factors.sizes, manual)
 
     def _settle(self, tied: Sequence[_Tied]) -> None:
         changed = True
@@ -96,7 +103,7 @@ class _Propagation:
 
     def _spread(self, tied: _Tied) -> bool:
         known = [
-            axes_by_factor(self.specs[value], mapping, tied.sizes, self.mesh)
+            before(axes_by_factor(self.specs[value], mapping, tied.sizes, self.mesh), tied.manual)
             for value, mapping in zip(tied.values, tied.mappings)
         ]
         if not any(known):
@@ -111,7 +118,7 @@ class _Propagation:
     def _extend(self, value: ArrayValue, wanted: Spec) -> bool:
         """Cut a value further, where it may be and that goes on from how it is."""
         own, given = self.specs[value], self.given.get(value)
-        dims, used = list(own.dims), set(own.axes)
+        dims, used = list(own.dims), {*own.axes, *self.manual.get(value, ())}
         for d, (axes, more) in enumerate(zip(own.dims, wanted.dims)):
             added = more[len(axes) :]
             allowed = given is None or given.open[d]
@@ -124,6 +131,28 @@ class _Propagation:
             return False
         self.specs[value] = new
         return True
+
+
+def manual_of_results(
+    node: Instruction, results: Sequence[ArrayValue], manual: Mapping[ArrayValue, frozenset[int]]
+) -> frozenset[int]:
+    """Axes along which an instruction cannot be computed in parts: each device does it with values
+    of its own. Those that say where that begins and ends know of parts along them."""
+    if node.opcode is Opcode.CUSTOM_CALL:
+        return frozenset()
+    return frozenset(axis for value in results for axis in manual.get(value, ()))
+
+
+def before(known: dict[int, Axes], excluded: frozenset[int]) -> dict[int, Axes]:
+    """The axes of each factor in front of the first excluded one."""
+    if not excluded:
+        return known
+    found = {}
+    for factor, axes in known.items():
+        end = next((n for n, axis in enumerate(axes) if axis in excluded), len(axes))
+        if end:
+            found[factor] = axes[:end]
+    return found
 
 
 def _same(source: ArrayValue, target: ArrayValue) -> _Tied:

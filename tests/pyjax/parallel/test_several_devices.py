@@ -192,12 +192,116 @@ PROGRAMS = {
                             out_specs=P("a"), axis_names={"a"})
         want = DATA - np.tile(DATA[:4] + DATA[4:], (2, 1))
         assert np.array_equal(pyjax.jit(f)(put(DATA, P("a", "b"))), want)
+        text = pyjax.jit(f).lower(put(DATA, P("a", "b"))).compile().as_text()
+        assert text.count(" all-reduce(") == 1 and "f32[4,2]{1,0} all-reduce" in text, text
+        assert "all-gather" not in text and "all-to-all" not in text, text
         inner = pyjax.shard_map(lambda x: lax.psum(x, "b"), in_specs=P(None, "b"), out_specs=P(),
                                 axis_names={"b"})
         nested = pyjax.shard_map(lambda x: inner(x) + lax.axis_index("a"), mesh=mesh,
                                  in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
         want = DATA.reshape(8, 4, 2).sum(1) + np.repeat([0, 1], 4)[:, None]
         assert np.array_equal(pyjax.jit(nested)(DATA), want)
+        text = pyjax.jit(nested).lower(put(DATA, P("a", "b"))).compile().as_text()
+        assert text.count(" all-reduce(") == 1 and "f32[4,2]" in text, text
+        body = lambda x, w: lax.psum(jnp.tanh(x @ w), "a") * (1 + lax.axis_index("a"))
+        f = pyjax.shard_map(body, mesh=mesh, in_specs=(P("a"), P()), out_specs=P("a"),
+                            axis_names={"a"})
+        one = pyjax.shard_map(body, mesh=pyjax.sharding.AbstractMesh((2, 4), ("a", "b")),
+                              in_specs=(P("a"), P()), out_specs=P("a"), axis_names={"a"})
+        x, w = DATA / 64, DATA.T / 64
+        want = one(x, w)
+        slope = lambda f: pyjax.jit(pyjax.grad(lambda x, w: (f(x, w) ** 2).sum(), argnums=(0, 1)))
+        for s in (P(), P("a", "b"), P("b"), P("b", "a"), P(None, ("a", "b"))):
+            for t in (P(), P("b"), P(None, "b"), P("a", "b")):
+                given = put(x, s), put(w, t)
+                np.testing.assert_allclose(np.asarray(pyjax.jit(f)(*given)), want, rtol=1e-5)
+                got, wanted = slope(f)(*given), slope(one)(x, w)
+                for g, v in zip(got, wanted):
+                    np.testing.assert_allclose(np.asarray(g), np.asarray(v), rtol=1e-4, atol=1e-4)
+    """,
+    "loops and branches of their own over some of the axes": """
+        def body(x):
+            first = lax.axis_index("a")
+            x = lax.while_loop(lambda c: c.sum() < 1e4 * (1 + first), lambda c: c * 2, x)
+            x = lax.cond(first == 0, lambda c: c + lax.rsqrt(c.sum()), lambda c: -c, x)
+            return lax.with_sharding_constraint(x, P(None, "b"))
+        spec = dict(in_specs=P("a"), out_specs=P("a"), axis_names={"a"})
+        f = pyjax.shard_map(body, mesh=mesh, **spec)
+        one = np.concatenate([np.asarray(part) for part in (DATA[:4], DATA[4:])])
+        for s in (P(), P("a", "b"), P("b"), P("b", "a")):
+            got = np.asarray(pyjax.jit(f)(put(DATA, s)))
+            low, high = DATA[:4].copy(), DATA[4:].copy()
+            while low.sum() < 1e4:
+                low *= 2
+            while high.sum() < 2e4:
+                high *= 2
+            want = np.concatenate([low + 1 / np.sqrt(low.sum()), -high])
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+    """,
+    "every collective over some of the axes": """
+        n = 4
+        x = np.arange(float(n * n * 6), dtype=np.float32).reshape(n, n, 6)
+        groups = [[0, 2], [3, 1]]
+        table = {
+            "psum": lambda v: lax.psum(v, "b"),
+            "pmax": lambda v: lax.pmax(v, "b"),
+            "all_gather": lambda v: lax.all_gather(v, "b"),
+            "all_gather tiled": lambda v: lax.all_gather(v, "b", axis=1, tiled=True),
+            "psum_scatter": lambda v: lax.psum_scatter(v, "b"),
+            "all_to_all": lambda v: lax.all_to_all(v, "b", 0, 1),
+            "ppermute": lambda v: lax.ppermute(v, "b", [(k, (k + 3) % n) for k in range(n)]),
+            "axis_index": lambda v: v * lax.axis_index("b"),
+            "ragged_all_to_all": lambda v: lax.ragged_all_to_all(
+                v, jnp.zeros((n, 6)), jnp.arange(n), jnp.ones(n, int),
+                jnp.full(n, lax.axis_index("b")), jnp.ones(n, int), axis_name="b"),
+            "psum in groups": lambda v: lax.psum(v, "b", axis_index_groups=groups),
+            "psum in unequal groups": lambda v: lax.psum(
+                v, "b", axis_index_groups=[[0], [3, 1, 2]]),
+            "pmin in unequal groups": lambda v: lax.pmin(
+                v, "b", axis_index_groups=[[0, 2, 1], [3]]),
+            "pmean in groups": lambda v: lax.pmean(v, "b", axis_index_groups=groups),
+            "all_gather in groups": lambda v: lax.all_gather(v, "b", axis_index_groups=groups),
+            "psum_scatter in groups": lambda v: lax.psum_scatter(
+                v, "b", axis_index_groups=groups, tiled=True),
+            "all_to_all in groups": lambda v: lax.all_to_all(
+                v, "b", 0, 1, axis_index_groups=groups, tiled=True),
+            "ragged in groups": lambda v: lax.ragged_all_to_all(
+                v, jnp.zeros((n, 6)), jnp.arange(2), jnp.ones(2, int),
+                jnp.full(2, lax.axis_index("b") % 2), jnp.ones(2, int), axis_name="b",
+                axis_index_groups=[[0, 1], [2, 3]]),
+        }
+        slope = lambda g: pyjax.jit(pyjax.grad(lambda x: (jnp.sin(g(x)) ** 2).sum()))
+        for name, f in table.items():
+            mapped = pyjax.vmap(f, axis_name="b")
+            want = np.asarray(mapped(x))
+            for axes in ({"b"}, {"a", "b"}):
+                one = pyjax.shard_map(lambda v: f(v[0])[None], mesh=mesh, in_specs=P("b"),
+                                      out_specs=P("b"), check_vma=False, axis_names=axes)
+                given = put(x, P("b", None, "a"))
+                got = np.asarray(pyjax.jit(one)(given))
+                np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=name)
+                if name == "axis_index" or name.startswith(("pm", "ragged")):
+                    continue
+                np.testing.assert_allclose(np.asarray(slope(one)(given)), slope(mapped)(x),
+                                           rtol=2e-4, atol=2e-4, err_msg=name)
+        text = pyjax.jit(pyjax.shard_map(lambda v: lax.psum_scatter(v, "b", tiled=True),
+            mesh=mesh, in_specs=P(), out_specs=P("b"))).lower(DATA).compile().as_text()
+        assert text.count(" reduce-scatter(") == 1 and "all-reduce" not in text, text
+    """,
+    "callbacks in shard_map": """
+        seen = []
+        def body(x):
+            pyjax.debug.callback(lambda: seen.append(1))
+            pyjax.debug.callback(lambda v: seen.append(float(v.sum())), x)
+            return x
+        def run(axes, spec):
+            seen.clear()
+            f = pyjax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, axis_names=axes)
+            pyjax.block_until_ready(pyjax.jit(f)(DATA))
+            pyjax.effects_barrier()
+            return sorted(seen)
+        assert run({"a", "b"}, P("a")) == [1.0] * 8 + [496.0] * 4 + [1520.0] * 4
+        assert run({"a"}, P("a")) == [1.0] * 2 + [496.0, 1520.0]
     """,
     "shard_map with scan, random keys and a kernel of its own": """
         def body(x, key):

@@ -201,6 +201,36 @@ def test_manual_parts():
         np.testing.assert_array_equal(got, x[:4] + x[4:])
 
 
+def test_manual_along_one_axis():
+    """What shard_map over some axes is lowered to: along the others the compiler cuts, and what
+    devices have along the manual one is neither cut nor joined along it."""
+    inside = f"sharding={{{AB}, replicated, manual={{'a'}}}}"
+    done = partitioned(
+        program(
+            f"""x = f32[8,12] parameter(0), sharding={{{AB}, [{{'a'}}, {{'b'}}]}}
+      y = f32[4,12] parameter(1), sharding={ROWS}
+      c = f32[8,12] custom-call(x), custom_call_target="Sharding",
+        sharding={{{AB}, [{{'a', ?}}, {{?}}]}}
+      m = f32[4,12] custom-call(c), custom_call_target="SPMDFullToShardShape", {inside}
+      s = f32[4,12] all-reduce(m), channel_id=1, use_global_device_ids=true,
+        replica_groups={{{{0,2}},{{1,3}}}}, to_apply=sum, {inside}
+      p = f32[4,12] add(s, y)
+      w = f32[8,12] custom-call(p), custom_call_target="SPMDShardToFullShape",
+        sharding={{{AB}, [{{'a', ?}}, {{?}}]}}
+      ROOT r = f32[8,12] negate(w), sharding={{{AB}, [{{'a'}}, {{'b'}}]}}""",
+            4,
+        )
+    )
+    assert "f32[4,6]{1,0} all-reduce" in str(done)
+    x = np.arange(96, dtype=np.float32).reshape(8, 12)
+    y = np.arange(48, dtype=np.float32).reshape(4, 12)
+    given = [[x[4 * a : 4 * a + 4, 6 * b : 6 * b + 6], y[2 * a : 2 * a + 2]]
+             for a in (0, 1) for b in (0, 1)]  # fmt: skip
+    want = -(x[:4] + x[4:] + y)
+    for device, (got,) in enumerate(evaluate_partitioned(done, given)):
+        np.testing.assert_array_equal(got, want[:, :6] if device % 2 == 0 else want[:, 6:])
+
+
 MLP = "mesh['d'=2,'m'=2]"
 
 
