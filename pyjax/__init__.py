@@ -129,6 +129,7 @@ _SUBMODULES = frozenset(
         "ad",
         "ad_checkpoint",
         "api_util",
+        "clusters",
         "custom_batching",
         "custom_derivatives",
         "dlpack",
@@ -165,6 +166,7 @@ _SUBMODULES = frozenset(
 _ON_DEMAND = {
     "explain": "pyjax.tools.explorer",
     "fwd_and_bwd": "pyjax.api.fwd_and_bwd",
+    "plan": "pyjax.parallel.plan",
     "print_environment_info": "pyjax.tools.environment",
     "smap": "pyjax.parallel.smap",
 }

@@ -162,6 +162,12 @@ def _mock_client() -> AbstractClient:
     return mock.factory(processes=processes, local_devices=_visible(list(range(local))))
 
 
+def pretended_devices(count: int) -> list[Device]:
+    """GPUs of this process that are not here, to lower programs for."""
+    mock = discover_plugins()["mock-gpu"]
+    return mock.factory(processes=1, local_devices=list(range(count))).devices()
+
+
 def _registered(name: str, known: set[str]) -> str:
     """The platform that a generic name stands for, or the name itself."""
     return next((alias for alias in _ALIASES.get(name, ()) if alias in known), name)

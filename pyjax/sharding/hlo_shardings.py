@@ -73,8 +73,10 @@ def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device]) -> device_lis
     axes = tuple(zip(_names(mesh), mesh.axis_sizes))
     if isinstance(mesh, AbstractMesh):
         return device_lists.Mesh(axes)
+    own = mesh.devices.ravel().tolist()
+    if own == [*devices]:  # as nearly always; there may be thousands
+        return device_lists.Mesh(axes)
     numbers = {device: number for number, device in enumerate(devices)}
-    own = list(mesh.devices.flat)
     if {*own} != {*devices}:
         raise new_error(
             ValueError,
@@ -84,8 +86,7 @@ def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device]) -> device_lis
             "all arrays of a program lie over the same devices",
             "make the meshes of the same devices, or device_put the arguments to one mesh",
         )
-    ids = tuple(numbers[device] for device in own)
-    return device_lists.Mesh(axes, None if ids == tuple(range(len(ids))) else ids)
+    return device_lists.Mesh(axes, tuple(numbers[device] for device in own))
 
 
 def named_sharding(found: sharding.Sharding, mesh: Mesh, ndim: int) -> NamedSharding:

@@ -4,7 +4,8 @@ An elementwise operation is one flop per result element; exp, log, sin, sqrt, po
 as transcendentals; a multiply-add is two flops. Every instruction outside fusions reads its
 operands and writes its result; a fusion costs what it contains but touches memory only at its
 edges. A while loop costs its known trip count times condition and body, or one iteration if the
-count is unknown. Custom calls cost only their traffic.
+count is unknown. Custom calls cost only their traffic. An operand of a fusion of which it reads
+slices costs these, and one that it updates in place the update.
 """
 
 from __future__ import annotations
@@ -140,6 +141,34 @@ def bytes_accessed(node: Instruction) -> int:
     return result + sum(_operand_bytes(o.shape) for o in operands)
 
 
+_SLICING = frozenset({Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER})
+
+
+def _fusion_bytes(node: Instruction) -> int:
+    """Bytes that a fusion reads and writes at its edges."""
+    body = node.called[0]
+    assert body.root is not None
+    roots = body.root.operands if body.root.opcode is Opcode.TUPLE else [body.root]
+    return sum(map(_read_bytes, body.parameters)) + sum(map(_written_bytes, roots))
+
+
+def _read_bytes(parameter: Instruction) -> int:
+    """Of an operand, what those read that use the parameter which stands for it."""
+    users = parameter.users
+    if users and all(user.operands[0] is parameter for user in users):
+        if all(user.opcode in _SLICING for user in users):
+            return sum(user.shape.byte_size for user in users)
+        if all(user.opcode is Opcode.DYNAMIC_UPDATE_SLICE for user in users):
+            return 0
+    return _operand_bytes(parameter.shape)
+
+
+def _written_bytes(root: Instruction) -> int:
+    updates = root.opcode is Opcode.DYNAMIC_UPDATE_SLICE
+    in_place = updates and root.operands[0].opcode is Opcode.PARAMETER
+    return root.operands[1].shape.byte_size if in_place else root.shape.byte_size
+
+
 # -- control flow ----------------------------------------------------------------------------------
 
 
@@ -175,7 +204,7 @@ def _call(analysis: CostAnalysis, node: Instruction) -> Cost:
 
 
 def _fusion(analysis: CostAnalysis, node: Instruction) -> Cost:
-    return analysis.called(node) + Cost(bytes_accessed=bytes_accessed(node))
+    return analysis.called(node) + Cost(bytes_accessed=_fusion_bytes(node))
 
 
 _CONTROL: dict[Opcode, Callable[[CostAnalysis, Instruction], Cost]] = {

@@ -230,6 +230,7 @@ class _Writer:
     source: Computation
     name: str
     parts: dict[ArrayValue, Instruction] = field(default_factory=dict)
+    forms: dict[tuple[ArrayValue, Spec], Instruction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -300,7 +301,12 @@ class _Writer:
     # -- forms -------------------------------------------------------------------------------------
 
     def _in_form(self, value: ArrayValue, spec: Spec) -> Instruction:
-        return self.b.reshard(self.parts[value], self.plan.spec(value), spec)
+        """Made once: who needs the same form later takes what was gathered."""
+        found = self.forms.get((value, spec))
+        if found is None:
+            found = self.b.reshard(self.parts[value], self.plan.spec(value), spec)
+            self.forms[value, spec] = found
+        return found
 
     def _as(
         self, sources: Sequence[ArrayValue], targets: Sequence[ArrayValue]

@@ -139,3 +139,41 @@ def test_every_transcendental_function_costs_many_cycles():
     functions = [op for op in Opcode if op.is_transcendental and op.is_elementwise]
     assert {op for op in functions if op.cycles < EXPENSIVE} == {Opcode.SQRT}
     assert Opcode.EXPONENTIAL in functions and Opcode.REMAINDER not in functions
+
+
+FUSED = """HloModule m
+reads { stack = f32[100,8] parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  row = f32[1,8] dynamic-slice(stack, i, z), dynamic_slice_sizes={1,8}
+  ROOT r = f32[1,8] negate(row) }
+writes { stack = f32[100,8] parameter(0)
+  row = f32[1,8] parameter(1)
+  i = s32[] parameter(2)
+  z = s32[] constant(0)
+  ROOT r = f32[100,8] dynamic-update-slice(stack, row, i, z) }
+both { stack = f32[100,8] parameter(0)
+  i = s32[] parameter(1)
+  z = s32[] constant(0)
+  row = f32[1,8] dynamic-slice(stack, i, z), dynamic_slice_sizes={1,8}
+  twice = f32[100,8] add(stack, stack)
+  ROOT r = (f32[1,8], f32[100,8]) tuple(row, twice) }
+ENTRY e {
+  stack = f32[100,8] parameter(0)
+  i = s32[] parameter(1)
+  f = f32[1,8] fusion(stack, i), kind=kLoop, calls=reads
+  g = f32[100,8] fusion(stack, f, i), kind=kLoop, calls=writes
+  ROOT h = (f32[1,8], f32[100,8]) fusion(g, i), kind=kLoop, calls=both
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes"),
+    [("f", 32 + 4 + 32), ("g", 32 + 4 + 32), ("h", 3200 + 4 + 32 + 3200)],
+)
+def test_fusions_touch_the_slices_that_they_read_and_update(name: str, bytes: int) -> None:
+    module = parse_module(FUSED)
+    assert module.entry is not None
+    (node,) = [n for n in module.entry if n.name == name]
+    assert CostAnalysis().instruction(node).bytes_accessed == bytes
