@@ -13,6 +13,7 @@ from pyjax.core.pytree import tree_unflatten
 from pyjax.core.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path
 from pyjax.interpreters.traced_function import TracedFunction
 from pyjax.lax.sharding_constraint import sharding_constraint_p
+from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings, result_shardings
 from pyjax.sharding.partition_spec import PartitionSpec
@@ -90,7 +91,9 @@ class JitShardings:
         found: list[Sharding | None] = []
         for number, (wanted, x) in enumerate(zip(given, arrays)):
             lies = _lies(x)
-            if wanted is None or lies is None or wanted.is_equivalent_to(lies, len(np.shape(x))):
+            if wanted is not None and lies is None:
+                lies = _of_committed(x)
+            if wanted is None or lies is None or wanted.is_equivalent_to(lies, np.ndim(x)):
                 found.append(lies if wanted is None else wanted)
                 continue
             fail(
@@ -140,6 +143,12 @@ def _lies(x: Any) -> Sharding | None:
     return sharding if isinstance(sharding, NamedSharding) else None
 
 
+def _of_committed(x: Any) -> Sharding | None:
+    """Of an array that was put on one device."""
+    committed = type(x) is DeviceArray and x.spec.committed
+    return SingleDeviceSharding(x.spec.device) if committed else None
+
+
 def _spread(
     what: str, prefix: Any, values: Any, avals: Sequence[ShapedArray]
 ) -> list[Sharding | None]:
@@ -154,7 +163,7 @@ def _spread(
                 sharding.shard_shape(aval.shape)
             except ValueError as error:
                 raise new_error(
-                    ValueError,
+                    type(error),
                     f"One of the {what} of a jitted function is incompatible with its sharding "
                     f"annotation {sharding}: {error}",
                 ) from None

@@ -365,6 +365,15 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     pairs = tuple((int(s), int(d)) for s, d in perm)
     if len({s for s, _ in pairs}) != len(pairs) or len({d for _, d in pairs}) != len(pairs):
         fail(ValueError, f"ppermute sources and destinations must be unique, got {pairs}.")
+    size = axis_env.axis_size(axis_name)
+    outside = [pair for pair in pairs if not all(0 <= position < size for position in pair)]
+    if outside:
+        fail(
+            IndexError,
+            f"ppermute along axis {axis_name!r} of size {size} got {outside}.",
+            f"its positions are 0 to {size - 1}.",
+            "list pairs (source, destination) of positions along the axis.",
+        )
     return tree_map(lambda v: ppermute_p.bind1(v, axis_name=one_name(axis_name), perm=pairs), x)
 
 

@@ -6,6 +6,7 @@ sharding dialect (`jax_use_shardy_partitioner`), where names of meshes and axes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,10 +144,31 @@ def _constrain(x: Any, target: Any) -> Any:
         if _already(sharding, x):
             return x
         sharding = _over_devices(sharding, x)
+        if isinstance(x, Tracer):
+            sharding = _where_it_divides(sharding, np.shape(x))
         sharding.shard_shape(tuple(np.shape(x)))
     else:
         resolve_device(sharding)  # or an error that says what is wrong
     return sharding_constraint_p.bind1(x, sharding=sharding)
+
+
+def _where_it_divides(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:
+    """Inside of a program dimensions that do not divide into equal parts are not cut."""
+    sharding.check_compatible_aval(shape)
+    sizes = sharding.mesh.shape
+
+    def parts(entry: Any) -> int:
+        names = entry if isinstance(entry, tuple) else (entry,)
+        return math.prod([sizes[name] for name in names if name in sizes])
+
+    entries = [
+        entry if size % parts(entry) == 0 else None for entry, size in zip(sharding.spec, shape)
+    ]
+    if entries == [*sharding.spec]:
+        return sharding
+    while entries and entries[-1] is None:
+        entries.pop()
+    return sharding.update(spec=PartitionSpec(*entries))
 
 
 def _over_devices(sharding: NamedSharding, x: Any) -> NamedSharding:

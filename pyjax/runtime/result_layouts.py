@@ -45,7 +45,9 @@ class ProgramLayouts(NamedTuple):
         if not isinstance(device, DeviceGroup):
             return None
         own = len(closed.in_avals) - len(trailing)
-        inputs = [*_padded(self.inputs, own), *trailing]
+        places = {*device.devices}
+        here = [s if s is not None and s.device_set == places else None for s in trailing]
+        inputs = [*_padded(self.inputs, own), *here]
         results = _padded(self.results, len(closed.out_avals))
         describe = lambda s, aval: _described(s, aval, device.devices)
         return Spread(
@@ -114,27 +116,35 @@ def place_of(
     Args:
       committed: whether arguments are committed to `device`, or the user names it.
     Raises:
-      ValueError: arguments are committed to other devices than it names.
+      ValueError: arguments are committed to other devices than it names, or it names several lists
+        of devices.
     """
     lying = [*inputs, *[getattr(const, "sharding", None) for const in closed.consts]]
     meshes = [s.mesh for s in lying if isinstance(s, NamedSharding)]
-    found = _first_with_devices([*meshes, *meshes_of(closed.jaxpr)])
+    named = list(meshes_of(closed.jaxpr))
+    found = _first_with_devices([*meshes, *named])
     if found is None and not (committed and not isinstance(device, DeviceGroup)):
         found = _first_with_devices([devices_in_context()])
     if found is None:
         mesh = mesh_of_group(device) if isinstance(device, DeviceGroup) else None
         return Place(device, committed, mesh)
     group = device_group(list(found.devices.flat))
-    if committed and {*_devices(group)} != {*_devices(device)}:
+    place = device if committed else group
+    own = list(_devices(place))
+    for mesh in (found, *named):
+        several = isinstance(mesh, Mesh) and (mesh is found or mesh.size > 1)
+        if not several or list(mesh.devices.flat) == own:
+            continue
         raise new_error(
             ValueError,
-            f"Received incompatible devices for jitted computation {name}: arguments are committed "
-            f"to {device}, and it lies over {found} of {group}.",
-            "all arrays of a program lie over the same devices",
-            "device_put the arguments to a sharding over that mesh, or leave them uncommitted",
+            f"Received incompatible devices for jitted computation {name}: "
+            f"{'arguments are committed to' if committed else 'it runs on'} {place}, and in it "
+            f"arrays lie over {mesh} of {', '.join(map(str, mesh.devices.flat))}.",
+            "all arrays of a program lie over the same devices, in one order",
+            "make all meshes of the same list of devices; device_put arguments to a sharding over "
+            "such a mesh, or leave them uncommitted",
         )
-    over_several = isinstance(group, DeviceGroup)
-    return Place(device if committed else group, True, found if over_several else None)
+    return Place(place, True, found if isinstance(group, DeviceGroup) else None)
 
 
 def _devices(device: Device) -> Sequence[Device]:

@@ -1,0 +1,206 @@
+"""Programs on arrays over eight devices: see test_several_devices.py."""
+
+PROGRAMS = {
+    "device_put splits, and puts together": """
+        x = put(DATA, P("a", "b"))
+        assert np.array_equal(x, DATA) and x.sharding == over(P("a", "b"))
+        assert x.devices() == {*devices} and x.committed and not x.is_fully_replicated
+        assert [s.device.id for s in x.addressable_shards] == list(range(8))
+        for shard in x.addressable_shards:
+            assert shard.data.devices() == {shard.device}
+            assert np.array_equal(shard.data, DATA[shard.index])
+    """,
+    "replicas are numbered": """
+        x = put(DATA, P("a"))
+        assert [s.replica_id for s in x.addressable_shards] == [0, 1, 2, 3] * 2
+        assert put(DATA, P()).is_fully_replicated
+    """,
+    "between shardings": """
+        specs = [P(), P("a"), P("b"), P("a", "b"), P("b", "a"), P(("a", "b")), P(("b", "a")),
+                 P(None, "a"), P(None, "b")]
+        for one in specs:
+            for other in specs:
+                y = pyjax.device_put(put(DATA, one), over(other))
+                assert y.sharding == over(other) and np.array_equal(y, DATA), (one, other)
+        assert pyjax.device_put(put(DATA, P("a")), devices[3]).devices() == {devices[3]}
+        other = Mesh(np.array(devices).reshape(4, 2), ("c", "d"))
+        y = pyjax.device_put(put(DATA, P("a", "b")), NamedSharding(other, P("c", "d")))
+        assert np.array_equal(y, DATA) and y.sharding.mesh == other
+    """,
+    "every dtype, scalars and empty arrays": """
+        for dtype in (bool, "int8", "uint4", "bfloat16", "float16", "float8_e4m3fn", "complex64"):
+            x = DATA.astype(jnp.dtype(dtype))
+            assert np.array_equal(np.asarray(put(x, P("a", "b"))), x), dtype
+        assert float(put(np.float32(3), P())) == 3
+        assert put(np.zeros((0, 8), np.float32), P(None, "a")).shape == (0, 8)
+        keys = pyjax.random.split(pyjax.random.key(0), 8)
+        there = put(keys, P("a"))
+        assert there.sharding == over(P("a"))
+        bits = lambda k: pyjax.vmap(lambda one: pyjax.random.normal(one, (3,)))(k)
+        assert np.array_equal(pyjax.jit(bits)(there), bits(keys))
+    """,
+    "single operations": """
+        x = put(DATA, P("a", "b"))
+        assert (x + 1).sharding == over(P("a", "b"))
+        for f in (lambda x: x * x - 1, lambda x: x.T, lambda x: x.sum(0), lambda x: x[2],
+                  lambda x: x @ x, lambda x: jnp.sort(x, 0), lambda x: x.reshape(4, 16),
+                  lambda x: jnp.concatenate([x, x]), lambda x: x.at[1, 2].set(5.0),
+                  lambda x: jnp.cumsum(x, 1), lambda x: x[1:7:2, ::-1], lambda x: x.astype(int),
+                  lambda x: jnp.where(x > 3, x, 0), lambda x: jnp.linalg.norm(x),
+                  lambda x: x[jnp.array([0, 3])], lambda x: jnp.argmax(x, 1)):
+            want = np.asarray(f(jnp.asarray(DATA)))
+            np.testing.assert_allclose(np.asarray(f(x)), want, rtol=1e-5)
+            assert f(x).devices() == {*devices}
+        rows = [np.asarray(row) for row in x]
+        assert np.array_equal(rows, DATA)
+    """,
+    "jit: the compiler chooses": """
+        f = pyjax.jit(lambda x, w: (jnp.tanh(x @ w), (x @ w).sum()))
+        x, w = put(DATA, P("a")), put(DATA.T, P(None, "b"))
+        y, total = f(x, w)
+        assert y.sharding == over(P("a", "b")) and total.sharding == over(P())
+        np.testing.assert_allclose(y, np.tanh(DATA @ DATA.T), rtol=1e-5)
+        text = f.lower(x, w).compile().as_text()
+        assert text.count(" all-reduce(") == 1 and "all-gather" not in text, text
+    """,
+    "jit: in_shardings and out_shardings": """
+        f = pyjax.jit(lambda x: x * 2, in_shardings=over(P("a")), out_shardings=over(P(None, "b")))
+        y = f(DATA)
+        assert y.sharding == over(P(None, "b")) and np.array_equal(y, DATA * 2)
+        assert np.array_equal(f(put(DATA, P("a"))), DATA * 2)
+        compiled = f.lower(DATA).compile()
+        assert compiled.input_shardings[0][0] == over(P("a"))
+        assert compiled.output_shardings == over(P(None, "b"))
+        assert np.array_equal(compiled(DATA), DATA * 2)
+        assert raises(ValueError, "does not match", lambda: f(put(DATA, P("b"))))
+        assert raises(ValueError, "do not match", lambda: compiled(put(DATA, P("b"))))
+    """,
+    "constraints": """
+        def f(x):
+            y = pyjax.lax.with_sharding_constraint(x @ x, over(P("b", "a")))
+            return jnp.sin(y)
+        y = pyjax.jit(f)(DATA)
+        assert y.sharding == over(P("b", "a"))
+        np.testing.assert_allclose(y, np.sin(DATA @ DATA), rtol=1e-4)
+        z = pyjax.lax.with_sharding_constraint(jnp.ones(8), over(P("a")))
+        assert z.sharding == over(P("a"))
+    """,
+    "what a program closes over": """
+        w = put(DATA, P("a", "b"))
+        f = pyjax.jit(lambda x: x + w)
+        np.testing.assert_array_equal(f(DATA), 2 * DATA)
+        assert f(DATA).devices() == {*devices}
+        big = put(np.ones((512, 512), np.float32), P("a", "b"))
+        assert float(pyjax.jit(lambda x: (x * big).sum())(2.0)) == 2 * 512 * 512
+    """,
+    "donation": """
+        f = pyjax.jit(lambda x: x + 1, donate_argnums=0)
+        x = put(DATA, P("a", "b"))
+        before = [s.data.unsafe_buffer_pointer() for s in x.addressable_shards]
+        y = f(x)
+        assert x.is_deleted() and np.array_equal(y, DATA + 1)
+        kept = put(DATA, P("a", "b"))
+        shards = kept.addressable_shards
+        z = f(kept)
+        assert kept.is_deleted() and np.array_equal(shards[0].data, DATA[:4, :2])
+        assert np.array_equal(z, DATA + 1)
+    """,
+    "derivatives and loops": """
+        def loss(w, x):
+            step = lambda c, _: (jnp.tanh(c @ w), None)
+            return pyjax.lax.scan(step, x, None, 3)[0].sum()
+        grad = pyjax.jit(pyjax.grad(loss))
+        w, x = (DATA / 64).astype(np.float32), (DATA / 32).astype(np.float32)
+        want = grad(w, x)
+        got = grad(put(w, P(None, "b")), put(x, P("a")))
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=2e-5, atol=1e-5)
+        grow = lambda x: lax.while_loop(lambda c: c.sum() < 1e4, lambda c: c * 2, x)
+        count = pyjax.jit(grow)
+        assert np.array_equal(count(put(DATA, P("a", "b"))), count(DATA))
+        either = pyjax.jit(lambda p, x: pyjax.lax.cond(p, lambda x: x.T, lambda x: x + 1, x))
+        assert np.array_equal(either(True, put(DATA, P("a", "b"))), DATA.T)
+    """,
+    "references": """
+        ref = pyjax.new_ref(put(DATA, P("a", "b")))
+        @pyjax.jit
+        def double(ref):
+            ref[...] = ref[...] * 2
+        double(ref); double(ref)
+        assert np.array_equal(ref[...], 4 * DATA) and ref[...].sharding == over(P("a", "b"))
+    """,
+    "arrays from parts": """
+        sharding = over(P("a", "b"))
+        seen = []
+        def part(index):
+            seen.append(index)
+            return DATA[index]
+        x = pyjax.make_array_from_callback((8, 8), sharding, part)
+        assert np.array_equal(x, DATA) and x.sharding == sharding and len(seen) == 8
+        places = sharding.devices_indices_map((8, 8))
+        parts = [pyjax.device_put(DATA[i], d) for d, i in places.items()]
+        y = pyjax.make_array_from_single_device_arrays((8, 8), sharding, parts)
+        assert np.array_equal(y + 0, DATA)
+        z = pyjax.make_array_from_process_local_data(sharding, DATA)
+        assert np.array_equal(z, DATA) and z.sharding == sharding
+        del parts[0]
+        assert raises(ValueError, "8 per-device arrays",
+                      lambda: pyjax.make_array_from_single_device_arrays((8, 8), sharding, parts))
+    """,
+    "a mesh in context": """
+        with pyjax.set_mesh(mesh):
+            x = pyjax.device_put(DATA, P("a"))
+            assert x.sharding == over(P("a"))
+            assert jnp.ones(8).devices() == {*devices}
+            y = pyjax.jit(lambda x: pyjax.lax.with_sharding_constraint(x, P(None, "b")))(x)
+            assert y.sharding.spec == P(None, "b")
+    """,
+    "explicit axes": """
+        explicit = pyjax.make_mesh((4,), ("x",), devices=devices[:4])
+        with pyjax.set_mesh(explicit):
+            assert jnp.zeros((8, 2), out_sharding=P("x")).sharding.spec == P("x", None)
+            x = pyjax.device_put(DATA, P("x"))
+            assert (x * 2).sharding.spec == P("x", None), (x * 2).sharding
+            assert pyjax.reshard(x, P(None, "x")).sharding.spec == P(None, "x")
+            drawn = pyjax.random.normal(pyjax.random.key(0), (8,), out_sharding=P("x"))
+            assert drawn.sharding.spec == P("x")
+        assert np.array_equal(drawn, pyjax.random.normal(pyjax.random.key(0), (8,)))
+    """,
+    "filled arrays": """
+        x = lax.full((8, 8), 2.0, sharding=over(P("a", "b")))
+        assert x.sharding == over(P("a", "b")) and float(x.sum()) == 128
+        assert lax.full_like(x, 3.0, sharding=over(P("b"))).sharding == over(P("b"))
+        assert jnp.ones(8, device=over(P("b"))).sharding == over(P("b"))
+        inside = pyjax.jit(lambda: lax.full((8,), 1.0, sharding=over(P("a"))))()
+        assert inside.sharding == over(P("a"))
+    """,
+    "copies, pickles, text": """
+        import copy, pickle
+        x = put(DATA, P("a", "b"))
+        assert np.array_equal(pickle.loads(pickle.dumps(x)), DATA)
+        assert copy.copy(x).sharding == x.sharding and np.array_equal(copy.deepcopy(x), DATA)
+        assert str(x) == str(DATA) and x.tolist() == DATA.tolist()
+        assert np.array_equal(pyjax.device_get(x), DATA)
+        x.delete()
+        assert x.is_deleted() and raises(RuntimeError, "deleted", lambda: x + 1)
+    """,
+    "drawings": """
+        import contextlib, io
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            pyjax.debug.visualize_array_sharding(put(DATA, P("a", "b")), use_color=False)
+        assert all(f"CPU {k}" in out.getvalue() for k in range(8)), out.getvalue()
+    """,
+    "threads at once": """
+        import threading
+        f = pyjax.jit(lambda x: (x @ x.T).sum(0))
+        x = put(DATA, P("a", "b"))
+        want, bad = np.asarray(f(x)), []
+        def work():
+            for _ in range(20):
+                if not np.array_equal(f(x), want):
+                    bad.append(1)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        [t.start() for t in threads]; [t.join(60) for t in threads]
+        assert not bad and not any(t.is_alive() for t in threads)
+    """,
+}

@@ -1,0 +1,74 @@
+"""What is refused of arrays and programs over eight devices: see test_several_devices.py."""
+
+PROGRAMS = {
+    "devices that do not go together": """
+        f = pyjax.jit(lambda x, y: x + y)
+        x = put(DATA, P("a"))
+        one = pyjax.device_put(DATA, devices[1])
+        assert raises(ValueError, "committed to different devices", lambda: f(x, one))
+        half = NamedSharding(Mesh(devices[:4], ("h",)), P("h"))
+        assert raises(ValueError, "committed to different devices",
+                      lambda: f(x, pyjax.device_put(DATA, half)))
+        g = pyjax.jit(lambda x: pyjax.lax.with_sharding_constraint(x, half))
+        assert raises(ValueError, "incompatible devices", lambda: g(x))
+        assert raises(ValueError, "not divisible", lambda: put(np.ones(7, np.float32), P("a")))
+        make = lambda: pyjax.jit(lambda x: x, in_shardings=over(P("a")), out_shardings=half)
+        assert raises(ValueError, "different devices", make)
+    """,
+    "constraints, arguments and results that do not divide": """
+        f = pyjax.jit(lambda x: lax.with_sharding_constraint(x, over(P("a"))) + 1)
+        y = f(np.ones(7))
+        assert np.array_equal(y, np.full(7, 2.0)) and y.sharding == over(P())
+        from pyjax.sharding.shardings import IndivisibleError as uneven
+        assert raises(uneven, "not divisible by 2",
+                      lambda: pyjax.jit(lambda x: x, in_shardings=over(P("a")))(np.ones(7)))
+        assert raises(uneven, "not divisible by 2",
+                      lambda: pyjax.jit(lambda x: x[1:], out_shardings=over(P("a")))(np.ones(8)))
+        assert raises(uneven, "not divisible by 2",
+                      lambda: lax.with_sharding_constraint(jnp.ones(7), over(P("a"))))
+        assert raises(ValueError, "rank at least 2", lambda: pyjax.jit(
+            lambda x: lax.with_sharding_constraint(x, over(P("a", "b"))))(np.ones(8)))
+        message = "argument x of type float32.7. is not evenly divisible"
+        assert raises(ValueError, message, lambda: pyjax.shard_map(
+            lambda x: x, mesh=mesh, in_specs=P("a"), out_specs=P("a"))(np.ones(7)))
+    """,
+    "meshes of other devices in one program": """
+        half = NamedSharding(Mesh(devices[:4], ("h",)), P("h"))
+        turned = NamedSharding(Mesh(np.array(devices)[::-1].reshape(2, 4), ("a", "b")), P("a"))
+        x, elsewhere = put(DATA, P("a")), pyjax.device_put(DATA, half)
+        constrain = lax.with_sharding_constraint
+        identity = lambda m, s: pyjax.shard_map(lambda x: x, mesh=m, in_specs=s, out_specs=s)
+        here, there = identity(mesh, P("a")), identity(half.mesh, P("h"))
+        for program, argument in (
+            (lambda x: constrain(x, turned), x),
+            (lambda x: constrain(constrain(x, over(P("a"))), turned), DATA),
+            (lambda x: constrain(constrain(x, over(P("a"))), half), DATA),
+            (lambda x: pyjax.device_put(x, turned), x),
+            (here, elsewhere),
+            (lambda x: there(here(x)), DATA),
+        ):
+            assert raises(ValueError, "Received incompatible devices",
+                          lambda: pyjax.jit(program)(argument)), program
+        assert raises(ValueError, "Received incompatible devices", lambda: here(elsewhere))
+        assert np.array_equal(pyjax.device_put(x, turned), DATA)
+        assert np.array_equal(pyjax.jit(lambda x: x + elsewhere)(x), 2 * DATA)
+        alone = pyjax.device_put(DATA, devices[3])
+        assert raises(ValueError, "Sharding passed to jit does not match", lambda: pyjax.jit(
+            lambda x: x, in_shardings=over(P("a")))(alone))
+    """,
+    "positions and groups of axes": """
+        run = lambda f: pyjax.shard_map(f, mesh=mesh, in_specs=P("b"), out_specs=P("b"),
+                                        check_vma=False)(np.ones(8))
+        assert raises(IndexError, "axis 'b' of size 4 got .*0, 4",
+                      lambda: run(lambda x: lax.ppermute(x, "b", [(0, 4)])))
+        for groups in ([[0, 1], [2]], [[0, 1, 2, 3, 3]], [[0, 1], [1, 2, 3]]):
+            assert raises(ValueError, "must cover all indices exactly once",
+                          lambda: run(lambda x: lax.psum(x, "b", axis_index_groups=groups)))
+        unequal = [[0], [1, 2, 3]]
+        assert raises(ValueError, "must all be the same size",
+                      lambda: run(lambda x: lax.all_gather(x, "b", axis_index_groups=unequal)))
+        checked = pyjax.shard_map(lambda x: lax.psum(x, "b", axis_index_groups=[[0, 1], [2, 3]]),
+                                  mesh=mesh, in_specs=P("b"), out_specs=P("b"))
+        assert raises(NotImplementedError, "check_vma=False", lambda: checked(np.ones(8)))
+    """,
+}
