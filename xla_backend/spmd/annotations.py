@@ -14,7 +14,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.sharding import Sharding, parse_sharding
 from xla_backend.spmd.propagation import Given
-from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, prime_factors, whole
+from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, fitting, prime_factors, whole
 
 
 def sharding_of(node: Instruction) -> Sharding | None:
@@ -68,18 +68,21 @@ class Annotations:
 
     # -- one sharding ------------------------------------------------------------------------------
 
-    def given(self, sharding: Sharding, shape: Shape) -> Given:
-        """What is given for an array.
+    def given(self, sharding: Sharding, shape: Shape, outside: bool) -> Given:
+        """What is given for an array; `outside`: parts of it come in or go out. Other arrays are
+        cut as far as parts are not padding only.
 
         Raises:
-          UnimplementedError: it is cut in a way that no axes spell, or into parts that are not
-            equal.
+          UnimplementedError: it is cut in a way that no axes spell, or comes or goes in parts that
+            are not equal.
         """
         spec = self.spec(sharding, shape)
-        if not spec.fits(shape, self.mesh):
+        if outside and not spec.is_even(shape, self.mesh):
             raise UnimplementedError(
                 f"{shape} cannot be cut into equal parts as {sharding} says; pad it first"
             )
+        axes = [fitting(size, own, self.mesh) for size, own in zip(shape.dimensions, spec.dims)]
+        spec = Spec(tuple(axes))
         is_open = sharding.open_dimensions or (sharding.kind == "unknown",) * shape.rank
         return Given(spec, tuple(is_open))
 
@@ -173,11 +176,17 @@ class Annotations:
 
     # -- back --------------------------------------------------------------------------------------
 
-    def along_whole_axes(self, spec: Spec) -> Spec:
-        """What of a spec is cut along whole axes of the first mesh, where there is one."""
-        if not self._meshes:
-            return spec
-        return Spec(tuple(sum(map(self._of_name, self._whole_names(d)), ()) for d in spec.dims))
+    def along_whole_axes(self, spec: Spec, shape: Shape) -> Spec:
+        """What of a spec is cut along whole axes of the first mesh, where there is one, into parts
+        without padding."""
+        dims = []
+        for size, axes in zip(shape.dimensions, spec.dims):
+            while size % self.mesh.count(axes):
+                axes = axes[:-1]
+            if self._meshes:
+                axes = sum(map(self._of_name, self._whole_names(axes)), ())
+            dims.append(axes)
+        return Spec(tuple(dims))
 
     def sharding(self, spec: Spec) -> Sharding:
         """A spec that is cut along whole axes of the first mesh, on that; without meshes nothing is

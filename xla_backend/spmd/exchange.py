@@ -1,31 +1,36 @@
 """Changes of how an array is cut: collectives and slices, as instructions on parts.
 
-  b = PartBuilder(computation, mesh, channels)
+  b = PartBuilder(computation, mesh, channels, combination)
   y = b.reshard(x, shape, source, target)       # x: the part of an array of `shape`
 
 From one spec to another: axes that move from one dimension to another are an all-to-all, those that
 go an all-gather, and those that come a slice, in this order: each exchanges what is there already,
 and nothing is gathered that only moves.
+
+Parts that are padded stay so while they are exchanged: what is joined has its padding at the end,
+where it is cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from xla_backend.hlo.attributes import (
     CollectiveAttributes,
-    ConstantAttributes,
+    CollectivePermuteAttributes,
+    ComparisonDirection,
+    DimensionsAttributes,
     DynamicSliceAttributes,
+    PadAttributes,
 )
 from xla_backend.hlo.instruction import NO_METADATA, Computation, Instruction
-from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.emit import Emit
-from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, common_prefix
+from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, common_prefix, part_size
 
 
 class PartBuilder(Emit):
@@ -33,6 +38,7 @@ class PartBuilder(Emit):
 
     Attributes:
       metadata: of what it adds from now on.
+      combination: makes a computation of two scalars.
     """
 
     def __init__(
@@ -42,34 +48,68 @@ class PartBuilder(Emit):
         channels: Iterator[int],
         combination: Callable[[Opcode, PrimitiveType], Computation],
     ) -> None:
-        """`channels`: numbers of collectives. `combination`: a computation of two scalars."""
+        """`channels`: numbers of collectives."""
         self.computation = computation
         self.metadata = NO_METADATA
         self.mesh = mesh
         self._channels = channels
-        self._positions: dict[tuple[Axes, int], Instruction] = {}
-        self._combination = combination
+        self._tables: dict[tuple[Axes, tuple[int, ...]], Instruction] = {}
+        self._device: Instruction | None = None
+        self.combination = combination
 
     # -- numbers -----------------------------------------------------------------------------------
 
     def position(self, axes: Axes, step: int) -> Instruction:
         """An s32: `step` times the position of this device along axes."""
-        found = self._positions.get((axes, step))
+        return self.table(axes, range(0, self.mesh.count(axes) * step, step))
+
+    def table(self, axes: Axes, entries: Sequence[int]) -> Instruction:
+        """An s32: of numbers, one for each position along axes, that of this device."""
+        key = (axes, tuple(entries))
+        found = self._tables.get(key)
         if found is None:
-            found = self._positions[axes, step] = self._position(axes, step)
+            found = self._tables[key] = self._entry(axes, key[1])
         return found
 
-    def _position(self, axes: Axes, step: int) -> Instruction:
-        table = np.array(self.mesh.positions(axes), np.int32) * step
-        literal = Literal(table)
-        numbers = self.add(Opcode.CONSTANT, (), ConstantAttributes(literal), shape=literal.shape)
-        device = self.add(Opcode.PARTITION_ID, shape=Shape.array(PrimitiveType.U32))
-        index = self.convert(device, PrimitiveType.S32)
-        entry = Shape.array(PrimitiveType.S32, (1,))
+    def _entry(self, axes: Axes, entries: tuple[int, ...]) -> Instruction:
+        if len(set(entries)) == 1:
+            return self.constant(np.int32(entries[0]))
+        numbers = self.constant(np.array(entries, np.int32)[np.array(self.mesh.positions(axes))])
+        if self._device is None:
+            device = self.add(Opcode.PARTITION_ID, shape=Shape.array(PrimitiveType.U32))
+            self._device = self.convert(device, PrimitiveType.S32)
+        one = Shape.array(PrimitiveType.S32, (1,))
         attributes = DynamicSliceAttributes((1,))
-        return self.reshape(
-            self.add(Opcode.DYNAMIC_SLICE, (numbers, index), attributes, shape=entry), ()
-        )
+        entry = self.add(Opcode.DYNAMIC_SLICE, (numbers, self._device), attributes, shape=one)
+        return self.reshape(entry, ())
+
+    def convert_index(self, x: Instruction) -> Instruction:
+        """An index of any integer type as a signed one, that does not wrap around."""
+        type = x.shape.element_type
+        if type is PrimitiveType.U64:
+            most = self.full(x.shape, np.iinfo(np.int64).max // 2)
+            x = self.binary(Opcode.MINIMUM, x, most)
+        wide = type in (PrimitiveType.U32, PrimitiveType.S64, PrimitiveType.U64)
+        return self.convert(x, PrimitiveType.S64 if wide else PrimitiveType.S32)
+
+    def minus(self, x: Instruction, y: Instruction) -> Instruction:
+        """A scalar subtracted from indices."""
+        y = self.convert(y, x.shape.element_type)
+        return self.binary(Opcode.SUBTRACT, x, self.broadcast(y, x.shape.dimensions, ()))
+
+    def plus(self, x: Instruction, number: int) -> Instruction:
+        return self.binary(Opcode.ADD, x, self.full(x.shape, number))
+
+    def clamped(self, x: Instruction, most: int) -> Instruction:
+        """Indices within [0, most]."""
+        x = self.binary(Opcode.MAXIMUM, x, self.full(x.shape, 0))
+        return self.binary(Opcode.MINIMUM, x, self.full(x.shape, most))
+
+    def is_within(self, x: Instruction, size: int) -> Instruction:
+        """Whether indices are in [0, size)."""
+        low = self.compare(x, self.full(x.shape, 0), ComparisonDirection.GE)
+        high = self.compare(x, self.full(x.shape, size), ComparisonDirection.LT)
+        return self.binary(Opcode.AND, low, high)
 
     # -- collectives -------------------------------------------------------------------------------
 
@@ -87,10 +127,16 @@ class PartBuilder(Emit):
             Opcode.ALL_GATHER, (x,), attributes, shape=x.shape.with_dimensions(tuple(dims))
         )
 
+    def permute(self, x: Instruction, axes: Axes, pairs: Sequence[tuple[int, int]]) -> Instruction:
+        """What the device at a pair's first position along axes has, on the one at its second."""
+        named = [(row[s], row[t]) for row in self.mesh.groups(axes) for s, t in pairs]
+        attributes = CollectivePermuteAttributes(tuple(named), next(self._channels))
+        return self.add(Opcode.COLLECTIVE_PERMUTE, (x,), attributes, shape=x.shape)
+
     def all_reduce(self, x: Instruction, axes: Axes, combiner: Opcode) -> Instruction:
         """The parts of a sum (or of what else the operation makes) of the devices along axes,
         combined."""
-        called = (self._combination(combiner, x.shape.element_type),)
+        called = (self.combination(combiner, x.shape.element_type),)
         return self.add(Opcode.ALL_REDUCE, (x,), self._attributes(axes), called, x.shape)
 
     def from_first(self, x: Instruction, axes: Axes) -> Instruction:
@@ -103,7 +149,7 @@ class PartBuilder(Emit):
         """Of what `all_reduce` gives, the part of this device."""
         dims = list(x.shape.dimensions)
         dims[dimension] //= self.mesh.count(axes)
-        called = (self._combination(combiner, x.shape.element_type),)
+        called = (self.combination(combiner, x.shape.element_type),)
         shape = x.shape.with_dimensions(tuple(dims))
         attributes = self._attributes(axes, (dimension,))
         return self.add(Opcode.REDUCE_SCATTER, (x,), attributes, called, shape)
@@ -122,41 +168,95 @@ class PartBuilder(Emit):
         dims[joined] *= count
         return self.reshape(self.transpose(x, back), dims)
 
+    # -- sizes -------------------------------------------------------------------------------------
+
+    def resized(self, x: Instruction, dimension: int, size: int) -> Instruction:
+        """With elements cut off, or zeros put, at the end of a dimension."""
+        dims = list(x.shape.dimensions)
+        more = size - dims[dimension]
+        if more == 0:
+            return x
+        if more < 0:
+            dims[dimension] = size
+            return self.slice(x, (0,) * len(dims), dims)
+        return self.pad(x, dimension, 0, more)
+
+    def pad(
+        self,
+        x: Instruction,
+        dimension: int,
+        low: int,
+        high: int,
+        value: Instruction | None = None,
+        interior: int = 0,
+    ) -> Instruction:
+        """With copies of a scalar (zero) before, behind and between the elements."""
+        dims, rank = list(x.shape.dimensions), x.shape.rank
+        if (low, high, interior) == (0, 0, 0):
+            return x
+        dims[dimension] += low + high + interior * max(dims[dimension] - 1, 0)
+        value = self.zero(x.shape.element_type) if value is None else value
+        each = [tuple(n * (d == dimension) for d in range(rank)) for n in (low, high, interior)]
+        shape = x.shape.with_dimensions(dims)
+        return self.add(Opcode.PAD, (x, value), PadAttributes(*each), shape=shape)
+
+    def zero(self, type: PrimitiveType) -> Instruction:
+        return self.constant(np.zeros((), type.numpy_dtype))
+
+    def reduce(
+        self, x: Instruction, init: Instruction, dimension: int, combiner: Opcode
+    ) -> Instruction:
+        """Along one dimension."""
+        kept = [size for d, size in enumerate(x.shape.dimensions) if d != dimension]
+        called = (self.combination(combiner, x.shape.element_type),)
+        attributes = DimensionsAttributes((dimension,))
+        shape = x.shape.with_dimensions(kept)
+        return self.add(Opcode.REDUCE, (x, init), attributes, called, shape)
+
     # -- slices ------------------------------------------------------------------------------------
+
+    def slice_at(
+        self, x: Instruction, starts: Mapping[int, Instruction], sizes: Sequence[int]
+    ) -> Instruction:
+        """A slice of these sizes, that begins where these dimensions say and at 0 in the others.
+        Starts are of one type."""
+        zero = self.zero(next(iter(starts.values())).shape.element_type)
+        indices = [starts.get(d, zero) for d in range(len(sizes))]
+        attributes = DynamicSliceAttributes(tuple(sizes))
+        shape = x.shape.with_dimensions(sizes)
+        return self.add(Opcode.DYNAMIC_SLICE, (x, *indices), attributes, shape=shape)
 
     def part(self, x: Instruction, axes_of: Sequence[Axes]) -> Instruction:
         """The part of this device of what it has, along these axes of each dimension."""
         if not any(axes_of):
             return x
-        zero = Literal(np.zeros((), np.int32))
-        dims, starts = [], []
-        for size, axes in zip(x.shape.dimensions, axes_of):
-            size //= self.mesh.count(axes)
-            dims.append(size)
+        sizes = list(x.shape.dimensions)
+        starts = {}
+        for d, axes in enumerate(axes_of):
             if axes:
-                starts.append(self.position(axes, size))
-            else:
-                starts.append(
-                    self.add(Opcode.CONSTANT, (), ConstantAttributes(zero), shape=zero.shape)
-                )
-        shape = x.shape.with_dimensions(tuple(dims))
-        attributes = DynamicSliceAttributes(tuple(dims))
-        return self.add(Opcode.DYNAMIC_SLICE, (x, *starts), attributes, shape=shape)
+                sizes[d] = part_size(sizes[d], axes, self.mesh)
+                x = self.resized(x, d, sizes[d] * self.mesh.count(axes))
+                starts[d] = self.position(axes, sizes[d])
+        return self.slice_at(x, starts, sizes)
 
-    def reshard(self, x: Instruction, source: Spec, target: Spec) -> Instruction:
-        """The part that a device has of an array by another spec."""
+    def reshard(self, x: Instruction, shape: Shape, source: Spec, target: Spec) -> Instruction:
+        """The part that a device has of an array of a shape by another spec."""
         if source == target:
             return x
-        dims = list(source.dims)
+        whole, dims = shape.dimensions, list(source.dims)
         for joined, cut, axes in _moves(source, target):
-            x = self.all_to_all(x, cut, joined, axes)
+            count = self.mesh.count(axes)
             dims[joined] = dims[joined][: -len(axes)]
             dims[cut] += axes
+            x = self.resized(x, cut, part_size(whole[cut], dims[cut], self.mesh) * count)
+            x = self.all_to_all(x, cut, joined, axes)
+            x = self.resized(x, joined, part_size(whole[joined], dims[joined], self.mesh))
         for d, (have, want) in enumerate(zip(dims, target.dims)):
             kept = common_prefix(have, want)
             gone = have[len(kept) :]
             if gone:
                 x = self.all_gather(x, d, gone)
+                x = self.resized(x, d, part_size(whole[d], kept, self.mesh))
                 dims[d] = kept
         return self.part(x, [want[len(have) :] for have, want in zip(dims, target.dims)])
 
@@ -173,8 +273,9 @@ class PartBuilder(Emit):
                     if axis not in left:
                         break
                     new.append(axis)
-            count = self.mesh.count(new)
-            if new and x.shape.dimensions[d] % count == 0:
+            if new:
+                part = part_size(x.shape.dimensions[d], tuple(new), self.mesh)
+                x = self.resized(x, d, part * self.mesh.count(new))
                 x = self.reduce_scatter(x, d, tuple(new), combiner)
                 dims[d] += tuple(new)
                 left = [axis for axis in left if axis not in new]

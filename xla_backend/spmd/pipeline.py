@@ -8,7 +8,8 @@ from xla_backend.passes.base import HloPass
 from xla_backend.passes.call_inliner import CallInliner
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.layout_normalization import LayoutNormalization
-from xla_backend.spmd.partitioner import Partition, needs_partitioning, partition
+from xla_backend.spmd.partitioner import needs_partitioning, partition
+from xla_backend.spmd.plan import Partition
 
 
 class SpmdPartitioning(HloPass):

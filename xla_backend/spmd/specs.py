@@ -5,12 +5,15 @@ A mesh here has axes of prime sizes: an axis of 4 devices is two of 2. So whatev
 dimension can be cut along is a list of whole axes, and a reshape that splits a dimension splits the
 list. An array's spec lists the axes of each dimension, major to minor: a dimension of size 12 along
 axes of sizes 2 and 3 is six blocks of 2, and the device at (i, j) has block 3 i + j.
+
+Parts have equal shapes. Where a size does not divide, the last part is padded: a dimension of size
+11 in four has parts of 3, and nobody may look at the twelfth element, which is anything.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -94,11 +97,11 @@ class Spec(Value):
         """The shape of a device's part."""
         if self.is_whole:
             return shape
-        parts = [d // mesh.count(axes) for d, axes in zip(shape.dimensions, self.dims)]
+        parts = [part_size(size, axes, mesh) for size, axes in zip(shape.dimensions, self.dims)]
         return shape.with_dimensions(tuple(parts))
 
-    def fits(self, shape: Shape, mesh: PrimeMesh) -> bool:
-        """Whether all parts are equal."""
+    def is_even(self, shape: Shape, mesh: PrimeMesh) -> bool:
+        """Whether no part is padded."""
         return all(d % mesh.count(axes) == 0 for d, axes in zip(shape.dimensions, self.dims))
 
     def text(self, mesh: PrimeMesh) -> str:
@@ -109,6 +112,38 @@ class Spec(Value):
 def whole(shape: Shape) -> Spec:
     """Every device has all of an array."""
     return Spec(((),) * shape.rank)
+
+
+def part_size(size: int, axes: Axes, mesh: PrimeMesh) -> int:
+    """The size of a part of a dimension, with its padding."""
+    return -(-size // mesh.count(axes))
+
+
+def fitting(size: int, axes: Axes, mesh: PrimeMesh) -> Axes:
+    """The major axes that a dimension can be cut along: such that no part is padding only, and a
+    part along fewer of them is a number of whole parts."""
+    for count in range(len(axes), 0, -1):
+        kept = axes[:count]
+        if size % mesh.count(kept) == 0:
+            return kept
+        part = part_size(size, kept, mesh)
+        if part * (mesh.count(kept) - 1) < size and all(
+            part_size(size, kept[:k], mesh) == part * mesh.count(kept[k:]) for k in range(1, count)
+        ):
+            return kept
+    return ()
+
+
+def in_front_of(spec: Spec, excluded: Collection[int]) -> Spec:
+    """The axes of each dimension in front of the first excluded one."""
+    if spec.axes.isdisjoint(excluded):
+        return spec
+    dims = []
+    for axes in spec.dims:
+        while not set(axes).isdisjoint(excluded):
+            axes = axes[:-1]
+        dims.append(axes)
+    return Spec(tuple(dims))
 
 
 def common_prefix(first: Axes, second: Axes) -> Axes:

@@ -1,10 +1,12 @@
 """Runs a program whole, and partitioned on every device, in the evaluator."""
 
 import numpy as np
+from pass_checks import STYLE, match_checks
 
 from xla_backend.hlo.evaluator import evaluate, evaluate_partitioned
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.spmd.annotations import Annotations, sharding_of
 from xla_backend.spmd.partitioner import SpmdPartitioner
@@ -101,6 +103,13 @@ def check(body: str, devices: int, called: str = SUM, arguments=None, run=None) 
             else:
                 np.testing.assert_array_equal(x, part)
     return done
+
+
+def check_text(body: str, devices: int, called: str = SUM) -> None:
+    """As `check`; the partitioned program also matches the `// CHECK` lines among those of the
+    body."""
+    printed = module_to_text(check(body, devices, called), STYLE)
+    match_checks(body, printed[printed.index("ENTRY") :])
 
 
 def collectives(module: HloModule) -> dict[str, int]:

@@ -75,8 +75,14 @@ ONE = {
     "merge all": ("f32[384] reshape(x)", S3, f"{{{AB}, [{{'a','b'}}]}}", {"all-gather": 1}),
     "reverse": ("f32[8,4,12] reverse(x), dimensions={1}", S3, S3, {}),
     "slice": ("f32[8,2,12] slice(x), slice={[0:8], [1:3], [0:12]}", S3, S3, {}),
+    "slice within parts": (
+        "f32[4,4,12] slice(x), slice={[2:6], [0:4], [0:12]}", S3, S3, {},
+    ),
     "slice of parts": (
-        "f32[4,4,12] slice(x), slice={[2:6], [0:4], [0:12]}", S3, S3, {"all-gather": 1},
+        "f32[6,4,12] slice(x), slice={[1:7], [0:4], [0:12]}", S3, S3, {},
+    ),
+    "slice from the neighbour": (
+        "f32[6,4,12] slice(x), slice={[2:8], [0:4], [0:12]}", S3, S3, {"collective-permute": 1},
     ),
 }  # fmt: skip
 
@@ -117,7 +123,7 @@ def test_a_start_that_is_not_neutral_is_added_once():
         + "ROOT r = f32[12] reduce(x, z), dimensions={0}, to_apply=sum, sharding={replicated}",
         4,
     )
-    assert collectives(done) == {"all-gather": 1}
+    assert collectives(done) == {"all-to-all": 1, "all-gather": 1}
 
 
 def test_tiles_of_devices():

@@ -1,0 +1,277 @@
+"""Of each opcode which dimensions belong together. Rules of products and windows, and of what takes
+indices, are in files of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from xla_backend.hlo.attributes import (
+    CollectiveAttributes,
+    CustomCallAttributes,
+    DimensionsAttributes,
+    FftAttributes,
+    IotaAttributes,
+    PadAttributes,
+    SliceAttributes,
+    SortAttributes,
+)
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.spmd.combiners import is_identity, simple_combiner
+from xla_backend.spmd.factors import Dims, FactorMaker, Factors, no_factors
+from xla_backend.spmd.indexed_factors import (
+    dynamic_slice,
+    dynamic_update_slice,
+    gather,
+    scatter,
+)
+from xla_backend.spmd.window_factors import (
+    convolution,
+    dot,
+    reduce_window,
+    select_and_scatter,
+)
+
+
+def factors_of(node: Instruction) -> Factors | None:
+    """None: nothing is known; all operands must be whole, and so is the result."""
+    if node.opcode.is_elementwise or node.opcode in _LIKE_ELEMENTWISE:
+        return _elementwise(node)
+    rule = _RULES.get(node.opcode)
+    return None if rule is None else rule(node)
+
+
+def _elementwise(node: Instruction) -> Factors | None:
+    shape = node.shape
+    if not shape.is_array:
+        return None
+    m = FactorMaker()
+    dims = m.dims(shape)
+    operands = []
+    for operand in node.operands:
+        if operand.shape.rank not in (0, shape.rank):
+            return None
+        operands.append(dims if operand.shape.rank == shape.rank else [])
+    return m.made(operands, [dims])
+
+
+def _broadcast(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, DimensionsAttributes)
+    m = FactorMaker()
+    dims = m.dims(node.shape)
+    return m.made([[dims[d] for d in node.attributes.dimensions]], [dims])
+
+
+def _transpose(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, DimensionsAttributes)
+    m = FactorMaker()
+    dims = m.dims(node.operands[0].shape)
+    return m.made([dims], [[dims[d] for d in node.attributes.dimensions]])
+
+
+def _reshape(node: Instruction) -> Factors:
+    """Dimensions fall into runs whose sizes multiply to the same; within a run they share factors,
+    as far as their sizes divide from the major side."""
+    m = FactorMaker()
+    source, target = node.operands[0].shape.dimensions, node.shape.dimensions
+    of_source: list[list[int]] = [[] for _ in source]
+    of_target: list[list[int]] = [[] for _ in target]
+    i = j = 0
+    left, right = 1, 1
+    while True:
+        while left == 1 and i < len(source):
+            left, i = source[i], i + 1
+        while right == 1 and j < len(target):
+            right, j = target[j], j + 1
+        if left <= 1 or right <= 1:
+            break
+        size = math.gcd(left, right)
+        if size not in (left, right):
+            # Neither has whole blocks of the other: what they share is the major part, and then
+            # nothing until the runs end together.
+            factor = m.new(size)
+            of_source[i - 1].append(factor)
+            of_target[j - 1].append(factor)
+            left, right = left // size, right // size
+            while left != right:
+                if left < right:
+                    if i == len(source):
+                        break
+                    left, i = left * source[i], i + 1
+                else:
+                    if j == len(target):
+                        break
+                    right, j = right * target[j], j + 1
+            left = right = 1
+            continue
+        factor = m.new(size)
+        of_source[i - 1].append(factor)
+        of_target[j - 1].append(factor)
+        left, right = left // size, right // size
+    return m.made([[tuple(f) for f in of_source]], [[tuple(f) for f in of_target]])
+
+
+def _reduce(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, DimensionsAttributes)
+    away = set(node.attributes.dimensions)
+    arrays = node.operands[: len(node.operands) // 2]
+    inits = node.operands[len(arrays) :]
+    combiner = simple_combiner(node.called[0]) if len(arrays) == 1 else None
+    if combiner is not None and not is_identity(inits[0], combiner):
+        combiner = None
+    m = FactorMaker()
+    reduced: list[int] = []
+    dims: list[Dims] = []
+    for d, size in enumerate(arrays[0].shape.dimensions):
+        if d in away and combiner is None:
+            dims.append(())
+            continue
+        dims.append((m.new(size),))
+        if d in away:
+            reduced.append(dims[-1][0])
+    kept = [f for d, f in enumerate(dims) if d not in away]
+    operands = [*[dims] * len(arrays), *[[] for _ in inits]]
+    return m.made(operands, [kept] * len(arrays), reduced, combiner)
+
+
+def _kept_dimensions(node: Instruction, keeps: Sequence[bool], arrays: int) -> Factors:
+    """The first operands and all results have the dimensions of which that is true in common."""
+    m = FactorMaker()
+    shape = node.operands[0].shape
+    dims = [(m.new(s),) if keep else () for s, keep in zip(shape.dimensions, keeps)]
+    operands = [dims if n < arrays else no_factors(x.shape) for n, x in enumerate(node.operands)]
+    return m.made(operands, [dims] * len(node.shape.flatten()))
+
+
+def _moved_dimensions(node: Instruction, moves: Sequence[bool], arrays: int) -> Factors:
+    """All dimensions are those of the first operands; along some elements move."""
+    m = FactorMaker()
+    dims = m.dims(node.shape)
+    operands = [dims if n < arrays else no_factors(x.shape) for n, x in enumerate(node.operands)]
+    return m.made(operands, [dims], moved=[dims[d][0] for d, move in enumerate(moves) if move])
+
+
+def _reverse(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, DimensionsAttributes)
+    turned = node.attributes.dimensions
+    return _moved_dimensions(node, [d in turned for d in range(node.shape.rank)], 1)
+
+
+def _concatenate(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, DimensionsAttributes)
+    (along,) = node.attributes.dimensions
+    return _moved_dimensions(node, [d == along for d in range(node.shape.rank)], len(node.operands))
+
+
+def _pad(node: Instruction) -> Factors:
+    a = node.attributes
+    assert isinstance(a, PadAttributes)
+    return _moved_dimensions(node, [p != (0, 0, 0) for p in zip(a.low, a.high, a.interior)], 1)
+
+
+def _slice(node: Instruction) -> Factors:
+    a, dims = node.attributes, node.operands[0].shape.dimensions
+    assert isinstance(a, SliceAttributes)
+    taken = zip(a.starts, a.limits, a.strides)
+    return _moved_dimensions(node, [s != (0, d, 1) for d, s in zip(dims, taken)], 1)
+
+
+def _iota(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, IotaAttributes)
+    m = FactorMaker()
+    return m.made([], [m.dims(node.shape)])
+
+
+def _sort(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, SortAttributes)
+    along = node.attributes.dimension
+    rank = node.operands[0].shape.rank
+    return _kept_dimensions(node, [d != along for d in range(rank)], len(node.operands))
+
+
+def _top_k(node: Instruction) -> Factors:
+    rank = node.operands[0].shape.rank
+    return _kept_dimensions(node, [d < rank - 1 for d in range(rank)], 1)
+
+
+def _fft(node: Instruction) -> Factors:
+    assert isinstance(node.attributes, FftAttributes)
+    batch = node.shape.rank - len(node.attributes.fft_length)
+    return _kept_dimensions(node, [d < batch for d in range(node.shape.rank)], 1)
+
+
+def _batched_matrices(node: Instruction) -> Factors:
+    rank = node.operands[0].shape.rank
+    return _kept_dimensions(node, [d < rank - 2 for d in range(rank)], len(node.operands))
+
+
+def _exchange(node: Instruction) -> Factors:
+    """Collectives that the program itself has: dimensions along which nothing is cut or joined."""
+    a, m = node.attributes, FactorMaker()
+    along = a.dimensions if isinstance(a, CollectiveAttributes) else ()
+    if not along and node.opcode is Opcode.ALL_TO_ALL:
+        along = tuple(range(node.operands[0].shape.rank))
+    dims = [
+        [() if d in along else (m.new(size),) for d, size in enumerate(x.shape.dimensions)]
+        for x in node.operands
+    ]
+    return m.made(dims, dims)
+
+
+def _ragged_all_to_all(node: Instruction) -> Factors:
+    """The dimensions of rows."""
+    return _kept_dimensions(node, [d > 0 for d in range(node.shape.rank)], 2)
+
+
+def _to_or_from_parts(node: Instruction) -> Factors | None:
+    """The positions along manual axes, and what is left of each dimension."""
+    a = node.attributes
+    if not isinstance(a, CustomCallAttributes) or a.target not in (
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+    ):
+        return None
+    shapes = node.operands[0].shape.dimensions, node.shape.dimensions
+    to_parts = a.target == "SPMDFullToShardShape"
+    array, part = shapes if to_parts else shapes[::-1]
+    m = FactorMaker()
+    rest = [(m.new(size),) for size in part]
+    cut = [(m.new(size // max(own, 1)), *f) for size, own, f in zip(array, part, rest)]
+    return m.made([cut], [rest]) if to_parts else m.made([rest], [cut])
+
+
+# Of one shape with their operand, and computed element by element.
+_LIKE_ELEMENTWISE = frozenset({Opcode.COPY, Opcode.DOMAIN, Opcode.REDUCE_PRECISION, Opcode.MAP})
+_RULES: dict[Opcode, Callable[[Instruction], Factors | None]] = {
+    Opcode.ALL_GATHER: _exchange,
+    Opcode.ALL_REDUCE: _exchange,
+    Opcode.ALL_TO_ALL: _exchange,
+    Opcode.BROADCAST: _broadcast,
+    Opcode.CHOLESKY: _batched_matrices,
+    Opcode.COLLECTIVE_BROADCAST: _exchange,
+    Opcode.COLLECTIVE_PERMUTE: _exchange,
+    Opcode.CONCATENATE: _concatenate,
+    Opcode.CONVOLUTION: convolution,
+    Opcode.CUSTOM_CALL: _to_or_from_parts,
+    Opcode.DOT: dot,
+    Opcode.DYNAMIC_SLICE: dynamic_slice,
+    Opcode.DYNAMIC_UPDATE_SLICE: dynamic_update_slice,
+    Opcode.FFT: _fft,
+    Opcode.GATHER: gather,
+    Opcode.IOTA: _iota,
+    Opcode.PAD: _pad,
+    Opcode.RAGGED_ALL_TO_ALL: _ragged_all_to_all,
+    Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_SCATTER: _exchange,
+    Opcode.REDUCE_WINDOW: reduce_window,
+    Opcode.RESHAPE: _reshape,
+    Opcode.REVERSE: _reverse,
+    Opcode.SCATTER: scatter,
+    Opcode.SELECT_AND_SCATTER: select_and_scatter,
+    Opcode.SLICE: _slice,
+    Opcode.SORT: _sort,
+    Opcode.TOPK: _top_k,
+    Opcode.TRANSPOSE: _transpose,
+    Opcode.TRIANGULAR_SOLVE: _batched_matrices,
+}

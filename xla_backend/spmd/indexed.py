@@ -1,0 +1,175 @@
+"""Local forms of what takes indices into cut dimensions: each device does what concerns its
+part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from xla_backend.hlo.attributes import DynamicSliceAttributes, GatherAttributes, ScatterAttributes
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.spmd.combiners import identity, simple_combiner
+from xla_backend.spmd.on_parts import OnParts
+from xla_backend.spmd.specs import Axes
+
+
+def dynamic_slice(x: OnParts) -> Instruction:
+    a, whole = x.node.attributes, x.node.operands[0].shape.dimensions
+    assert isinstance(a, DynamicSliceAttributes)
+    zero = x.b.constant(np.int32(0))
+    for d, (size, taken) in enumerate(zip(whole, a.sizes)):
+        if size != taken and x.specs[0].dims[d]:
+            start = x.b.clamped(x.b.convert_index(x.operands[1 + d]), size - taken)
+            x.find(0, d, start, taken)
+            x.operands[1 + d] = zero
+        elif size == taken and x.specs[0].dims[d]:
+            x.operands[1 + d] = zero
+    # All indices of one type: those that are left have theirs.
+    _as_one_type(x, 1)
+    sizes = x.shape.dimensions
+    if sizes == x.operands[0].shape.dimensions:
+        return x.operands[0]
+    return x.written(DynamicSliceAttributes(sizes))
+
+
+def _as_one_type(x: OnParts, first: int) -> None:
+    indices = x.operands[first:]
+    if len({index.shape.element_type for index in indices}) > 1:
+        x.operands[first:] = [x.b.convert_index(index) for index in indices]
+    kinds = sorted({i.shape.element_type for i in x.operands[first:]}, key=lambda t: t.bits)
+    if len(kinds) > 1:
+        x.operands[first:] = [x.b.convert(index, kinds[-1]) for index in x.operands[first:]]
+
+
+def dynamic_update_slice(x: OnParts) -> Instruction:
+    b, (array, update) = x.b, (operand.shape.dimensions for operand in x.node.operands[:2])
+    cut = [d for d, axes in enumerate(x.specs[0].dims) if axes]
+    kept = x.operands[0]
+    mask: Instruction | None = None
+    away: dict[int, int] = {}  # how far a dimension was widened
+    for d in cut:
+        if array[d] == update[d]:
+            x.operands[2 + d] = b.constant(np.int32(0))
+            continue
+        part = x.operands[0].shape.dimensions[d]
+        start = b.clamped(b.convert_index(x.operands[2 + d]), array[d] - update[d])
+        here = b.minus(start, b.position(x.specs[0].dims[d], part))
+        if update[d] == 1:
+            inside = b.is_within(here, part)
+            mask = inside if mask is None else b.binary(Opcode.AND, mask, inside)
+        else:
+            # Updates that lie elsewhere lie in what is put around the part.
+            away[d] = update[d]
+            x.operands[0] = b.pad(x.operands[0], d, update[d], update[d])
+            here = b.plus(here, update[d])
+        x.operands[2 + d] = here
+    _as_one_type(x, 2)
+    if mask is not None:
+        starts = dict(enumerate(x.operands[2:]))
+        new = x.operands[1]
+        old = b.slice_at(x.operands[0], starts, new.shape.dimensions)
+        chosen = b.broadcast(mask, new.shape.dimensions, ())
+        x.operands[1] = b.add(Opcode.SELECT, (chosen, new, old), shape=new.shape)
+    made = x.write(x.operands, x.operands[0].shape, x.node.attributes)
+    if not away:
+        return made
+    low = [away.get(d, 0) for d in range(len(array))]
+    high = [start + size for start, size in zip(low, kept.shape.dimensions)]
+    return b.slice(made, low, high)
+
+
+def gather(x: OnParts) -> Instruction:
+    a, b = x.node.attributes, x.b
+    assert isinstance(a, GatherAttributes)
+    array = x.node.operands[0].shape.dimensions
+    cut = {d: axes for d in a.start_index_map if (axes := x.specs[0].dims[d])}
+    mask: Instruction | None = None
+    if cut:
+        parts = []
+        for d, index in zip(a.start_index_map, _components(x, 1, a.index_vector_dim)):
+            if d in cut:
+                part = x.operands[0].shape.dimensions[d]
+                index = b.clamped(index, array[d] - 1)
+                index = b.minus(index, b.position(cut[d], part))
+                inside = b.is_within(index, part)
+                mask = inside if mask is None else b.binary(Opcode.AND, mask, inside)
+            parts.append(index)
+        x.operands[1] = _joined(x, 1, parts, a.index_vector_dim)
+    sizes = [
+        part if size == full else size
+        for size, full, part in zip(a.slice_sizes, array, x.operands[0].shape.dimensions)
+    ]
+    made = x.written(GatherAttributes(**{**vars(a), "slice_sizes": tuple(sizes)}))
+    if mask is None:
+        return made
+    assert x.factors.combiner is not None
+    nothing = b.constant(identity(x.factors.combiner, made.shape.element_type))
+    numbered = [d for d in range(made.shape.rank) if d not in a.offset_dims]
+    chosen = b.broadcast(mask, made.shape.dimensions, numbered)
+    other = b.broadcast(nothing, made.shape.dimensions, ())
+    return b.add(Opcode.SELECT, (chosen, made, other), shape=made.shape)
+
+
+def scatter(x: OnParts) -> Instruction:
+    a, b = x.node.attributes, x.b
+    assert isinstance(a, ScatterAttributes)
+    count = len(x.operands) // 2
+    cut = {d: axes for d in a.scatter_dims_to_operand_dims if (axes := x.specs[0].dims[d])}
+    if cut:
+        x.operands[count] = _shifted(x, count, cut, a)
+    partial = x.partial()
+    if partial:
+        combiner = simple_combiner(x.node.called[0])
+        assert combiner is not None
+        nothing = b.constant(identity(combiner, x.operands[0].shape.element_type))
+        x.fill_padding(count + 1, nothing)
+        x.operands[0] = _on_first(x, partial, nothing)
+    return x.written()
+
+
+def _shifted(x: OnParts, k: int, cut: Mapping[int, Axes], a: ScatterAttributes) -> Instruction:
+    """Indices from the beginning of a part on: those of other parts are outside, where nothing is
+    scattered."""
+    parts = []
+    for d, index in zip(a.scatter_dims_to_operand_dims, _components(x, k, a.index_vector_dim)):
+        if d in cut:
+            part = x.operands[0].shape.dimensions[d]
+            index = x.b.minus(index, x.b.position(cut[d], part))
+        parts.append(index)
+    return _joined(x, k, parts, a.index_vector_dim)
+
+
+def _on_first(x: OnParts, axes: Axes, nothing: Instruction) -> Instruction:
+    """The array on one of the devices that differ along axes, the identity on the others."""
+    b, array = x.b, x.operands[0]
+    first = b.is_within(b.position(axes, 1), 1)
+    chosen = b.broadcast(first, array.shape.dimensions, ())
+    other = b.broadcast(nothing, array.shape.dimensions, ())
+    return b.add(Opcode.SELECT, (chosen, array, other), shape=array.shape)
+
+
+def _components(x: OnParts, k: int, vector: int) -> list[Instruction]:
+    """Of indices, what points into each dimension, without the dimension that numbers these."""
+    indices = x.b.convert_index(x.operands[k])
+    dims = indices.shape.dimensions
+    if vector == len(dims):
+        return [indices]
+    found = []
+    for number in range(dims[vector]):
+        starts = [number if d == vector else 0 for d in range(len(dims))]
+        limits = [number + 1 if d == vector else size for d, size in enumerate(dims)]
+        one = x.b.slice(indices, starts, limits)
+        found.append(x.b.reshape(one, [size for d, size in enumerate(dims) if d != vector]))
+    return found
+
+
+def _joined(x: OnParts, k: int, parts: list[Instruction], vector: int) -> Instruction:
+    """Indices of the shape of the k-th operand, of components."""
+    dims = list(parts[0].shape.dimensions)
+    if x.operands[k].shape.rank == len(dims):
+        return parts[0]
+    dims.insert(vector, 1)
+    each = [x.b.reshape(part, dims) for part in parts]
+    return each[0] if len(each) == 1 else x.b.concatenate(each, vector)

@@ -1,0 +1,128 @@
+"""What is settled before a module is partitioned: how each of its values is cut."""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+from xla_backend.hlo.instruction import Computation
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.sharding import Sharding
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.passes.emit import binary_computation
+from xla_backend.spmd.annotations import Annotations, sharding_of
+from xla_backend.spmd.manual import CONSTRAINT, TO_PARTS, annotation, manual_axes
+from xla_backend.spmd.propagation import Given, propagate
+from xla_backend.spmd.specs import PrimeMesh, Spec, common_prefix, whole
+from xla_backend.spmd.values import ArrayValue, Values
+
+
+class Partition(NamedTuple):
+    """How the arrays of a program are cut that come in and go out: of each leaf a sharding on the
+    first mesh that the module names."""
+
+    parameters: tuple[Sharding, ...]
+    results: tuple[Sharding, ...]
+
+
+class Plan:
+    """How the values of a module are cut, and the parts of the new one."""
+
+    def __init__(self, module: HloModule) -> None:
+        assert module.entry is not None and module.entry.root is not None
+        self.module = module
+        self.values = Values(module)
+        said = {
+            node: sharding
+            for computation in self.values.computations
+            for node in computation.instructions
+            if (sharding := sharding_of(node)) is not None
+        }
+        self.annotations = Annotations(said.values(), module.num_partitions)
+        self.mesh: PrimeMesh = self.annotations.mesh
+        self.manual = manual_axes(self.values, self.annotations)
+        given: dict[ArrayValue, Given] = {}
+        root = module.entry.root
+        for node, sharding in said.items():
+            kind = annotation(node)
+            if kind == TO_PARTS:
+                continue  # that follows from how the operand is cut
+            if node.opcode is not Opcode.PARAMETER and node is not root and not kind:
+                continue
+            leaves = self.values.of(node)
+            each = sharding.elements or (sharding,) * len(leaves)
+            for value, own in zip(leaves, each):
+                if value.shape.is_array and own.kind != "manual":
+                    outside = node.opcode is Opcode.PARAMETER or node is root
+                    found = self.annotations.given(own, value.shape, outside)
+                    given.setdefault(value, found)
+        for parameter in module.entry.parameters:
+            for value in self.values.of(parameter):
+                if value.shape.is_array:
+                    given.setdefault(value, _closed(value))
+        for computation in self.values.computations:
+            for node in computation.instructions:
+                if annotation(node) == CONSTRAINT:
+                    operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
+                    self.values.links.append((operand, result))
+        self.specs = propagate(self.values, self.mesh, given, self.manual)
+        ends = [v for p in module.entry.parameters for v in self.values.of(p)]
+        parameters = len(ends)
+        ends += self.values.of(root)
+        for value in ends:
+            if value not in given or any(given[value].open):
+                self.specs[value] = self._in_axes_of_mesh(value, given.get(value))
+        shardings = tuple(self.annotations.sharding(self.specs[value]) for value in ends)
+        self.partition = Partition(shardings[:parameters], shardings[parameters:])
+        self.channels = itertools.count(_last_channel(module) + 1)
+        self.called: dict[Computation, Computation] = {}
+        self.combinations: dict[tuple[Opcode, PrimitiveType], Computation] = {}
+        self.new = HloModule(module.name)
+
+    def _in_axes_of_mesh(self, value: ArrayValue, given: Given | None) -> Spec:
+        """How a value is cut that comes in or goes out: those outside know the axes of the mesh."""
+        found = self.annotations.along_whole_axes(self.specs[value], value.shape)
+        least = whole(value.shape) if given is None else given.spec
+        kept = all(common_prefix(own, axes) == axes for own, axes in zip(found.dims, least.dims))
+        return found if kept else least
+
+    def spec(self, value: ArrayValue) -> Spec:
+        return self.specs[value]
+
+    def local(self, value: ArrayValue) -> Shape:
+        return (
+            self.specs[value].local(value.shape, self.mesh) if value.shape.is_array else value.shape
+        )
+
+    def combination(self, opcode: Opcode, type: PrimitiveType) -> Computation:
+        """A computation of two scalars, in the new module."""
+        found = self.combinations.get((opcode, type))
+        if found is None:
+            found = self.new.add_computation(binary_computation(opcode, type))
+            self.combinations[opcode, type] = found
+        return found
+
+    def clone_of(self, computation: Computation) -> Computation:
+        """A computation that says what an operation means, in the new module."""
+        found = self.called.get(computation)
+        if found is None:
+            found = computation.clone()
+            for node in found:
+                node.called = [self.clone_of(c) for c in node.called]
+            self.called[computation] = self.new.add_computation(found)
+        return found
+
+
+def _closed(value: ArrayValue) -> Given:
+    return Given(whole(value.shape), (False,) * value.shape.rank)
+
+
+def _last_channel(module: HloModule) -> int:
+    channels = [
+        getattr(node.attributes, "channel_id", None) or 0
+        for computation in module.computations
+        for node in computation.instructions
+    ]
+    return max(channels, default=0)
