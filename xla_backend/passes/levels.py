@@ -49,6 +49,12 @@ LEVELS: dict[str, int] = {
     "dot-result-widening": 0,
     # Cheap and worth it almost everywhere.
     "zero-sized-elimination": 1,
+    "all-gather-dynamic-slice-simplifier": 1,
+    "all-reduce-reassociate": 1,
+    "reduce-scatter-creator": 1,
+    "all-reduce-combiner": 1,
+    "all-gather-combiner": 1,
+    "reduce-scatter-combiner": 1,
     "algebraic-simplifier": 1,
     "convert-mover": 1,
     "reshape-mover": 1,

@@ -25,6 +25,7 @@ XLA_NAMES = {
     "algsimp": "algebraic-simplifier",
     "batchnorm_expander": "batch-norm-expander",
     "constant_folding": "constant-folding",
+    "cpu-all-reduce-combiner": "all-reduce-combiner",
     "cse_barrier_expander": "opt-barrier-elimination",
     "flatten-call-graph": "call-graph-flattener",
     "map-inline": "map-inliner",
@@ -44,7 +45,7 @@ XLA_ONLY = frozenset(
     async-collective-replacer batched_gather_scatter_normalizer
     bitcast_dtypes_expander broadcast_canonicalizer change-op-data-type cholesky_expander
     comparison-expander conditional-canonicalizer conditional-to-select control-dep-rewriter
-    convolution-canonicalization convolution-group-converter cpu-all-reduce-combiner
+    convolution-canonicalization convolution-group-converter
     cpu-parallel-task-assigner dot-library-rewriter
     dynamic-index-splitter dynamic_padder eigh_expander fusion-wrapper gather_expander
     gemv-rewriter layout-assignment literal-canonicalizer logistic-expander

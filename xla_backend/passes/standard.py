@@ -8,6 +8,10 @@ from collections.abc import Callable, Sequence
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
+from xla_backend.passes.all_gather_dynamic_slice_simplifier import (
+    AllGatherDynamicSliceSimplifier,
+)
+from xla_backend.passes.all_reduce_reassociate import AllReduceReassociation
 from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.batch_dot_simplification import BatchDotSimplification
@@ -36,6 +40,7 @@ from xla_backend.passes.levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
+from xla_backend.passes.reduce_scatter_creator import ReduceScatterCreator
 from xla_backend.passes.registry import add_user_passes
 from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.reshape_mover import ReshapeMover
@@ -104,6 +109,17 @@ def finished(pipeline: Pipeline) -> Pipeline:
     pipeline.options = with_canonical_fuel(pipeline.options)
     pipeline.selects = pass_filter(pipeline.options)
     return pipeline
+
+
+def collective_optimization() -> list[HloPass]:
+    """What devices exchange, before simplification, which takes the patterns apart."""
+    return [
+        AllGatherDynamicSliceSimplifier(),
+        # Before the next: a slice of a sum of sums is one of a sum.
+        AllReduceReassociation(),
+        ReduceScatterCreator(),
+        DeadCodeElimination(),
+    ]
 
 
 def expansion(options: CompileOptions, sortable: Sequence[PrimitiveType]) -> Pipeline:

@@ -294,6 +294,40 @@ def test_native_programs_are_partitioned():
         np.testing.assert_allclose(part, wanted, rtol=1e-5, atol=1e-4)
 
 
+def test_native_programs_exchange_together():
+    """Gathers, sums and scattered sums of several shapes and types, each kind at once."""
+    module = program(
+        param("x", "f32[8,6]", 0, f"{{{AB}, [{{'a'}}, {{}}]}}")
+        + param("y", "s32[4,3]", 1, f"{{{AB}, [{{'a'}}, {{}}]}}")
+        + param("w", "f32[8]", 2, f"{{{AB}, [{{'a'}}]}}")
+        + "z = f32[] constant(0)\n"
+        "s = f32[6] reduce(x, z), dimensions={0}, to_apply=sum\n"
+        "t = f32[] reduce(w, z), dimensions={0}, to_apply=sum\n"
+        "g = f32[6,6] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        "b = f32[8,6] broadcast(w), dimensions={0}\n"
+        "h = f32[6,6] dot(b, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        "v = f32[8] negate(w)\nu = s32[4,3] negate(y)\n"
+        "ROOT r = (f32[6], f32[], s32[4,3], f32[8], f32[6,6], f32[6,6]) tuple(s, t, u, v, g, h), "
+        f"sharding={{{{{AB}, [{{}}]}}, {{replicated}}, {WHOLE}, {{{AB}, [{{}}]}}, {ROWS}, {ROWS}}}",
+        4,
+    )
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(8, 6)).astype("f4"), rng.normal(size=8).astype("f4")
+    y = np.arange(12, dtype=np.int32).reshape(4, 3)
+    compiled = xla_backend.compile(module)
+    text = compiled.texts()["hlo"]
+    for opcode in ("all-reduce", "all-gather", "reduce-scatter"):
+        assert text.count(f" {opcode}(") == 1, text
+    given = [[x[4 * a : 4 * a + 4], y[2 * a : 2 * a + 2], w[4 * a : 4 * a + 4]]
+             for a in (0, 0, 1, 1)]  # fmt: skip
+    want = [x.sum(0), w.sum(), -y, -w, x.T @ x, (w[:, None] * np.ones((1, 6))).T @ x]
+    for device, got in enumerate(compiled.loaded.run_arrays_together(given)):
+        half = slice(0, 3) if device < 2 else slice(3, 6)
+        for number, (value, wanted) in enumerate(zip(got, want, strict=True)):
+            wanted = wanted[half] if number > 3 else wanted
+            np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-4)
+
+
 # -- what cannot be --------------------------------------------------------------------------------
 
 

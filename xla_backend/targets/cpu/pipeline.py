@@ -6,6 +6,11 @@ from functools import partial
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
+from xla_backend.passes.collective_combiner import (
+    AllGatherCombiner,
+    AllReduceCombiner,
+    ReduceScatterCombiner,
+)
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.dot_operand_types import DotOperandWidening
 from xla_backend.passes.dot_result_types import DotResultWidening
@@ -16,6 +21,7 @@ from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.standard import (
     before_fusion,
+    collective_optimization,
     expansion,
     finished,
     preparation,
@@ -37,9 +43,15 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
     passes: list[HloPass] = [
         SpmdPartitioning(),
         *preparation(has_custom_call),
+        *collective_optimization(),
+        # Behind what makes such.
         ReduceScatterLeadingDimension(),
         expansion(options, SORT_TYPES),
         simplification(options),
+        # Behind simplification, which finds those that are equal or dead.
+        AllReduceCombiner(most_bytes=None),
+        AllGatherCombiner(),
+        ReduceScatterCombiner(),
         *before_fusion(),
         # Before fusion, which puts the rounding into the epilogue.
         DotResultWidening(),
