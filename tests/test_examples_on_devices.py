@@ -1,0 +1,75 @@
+"""The programs of `examples/devices/` compute over several devices what they do on one, and on JAX.
+
+Each runs unmodified in a process of its own, `python -m pyjax.as_jax examples/devices/...`. The
+results to reach are those of JAX 0.10.2 on 8 CPU devices.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "examples" / "devices"
+HELPERS = {"several.py", "transformer.py"}
+NEEDS = {"data_parallel.py": "sklearn"}
+
+RESULTS = {
+    "data_parallel.py": 0.131599,
+    "tensor_parallel.py": 2.8583,
+    "pipeline_parallel.py": 3.4497,
+    "sharded_optimizer.py": 0.302351,
+    "ring_attention.py": 0.0689742,
+    "n_body.py": -0.144502,
+}
+# What the compiled step is to exchange; more kinds would be gathered where nothing need be.
+KINDS = {
+    "data_parallel.py": {"all-reduce"},
+    "tensor_parallel.py": {"all-reduce"},
+    "pipeline_parallel.py": {"all-reduce", "collective-permute"},
+    "sharded_optimizer.py": {"all-gather", "all-reduce", "reduce-scatter"},
+    "ring_attention.py": {"all-reduce", "collective-permute"},
+    "n_body.py": {"all-reduce", "collective-permute"},
+}
+QUICK = {("data_parallel.py", 8), ("n_body.py", 8)}
+
+
+def _parameters() -> list[object]:
+    return [
+        pytest.param(p, n, id=f"{p}-{n}", marks=() if (p, n) in QUICK else pytest.mark.slow)
+        for p in RESULTS
+        for n in (8, 4, 1)
+    ]
+
+
+@pytest.mark.parametrize(("program", "devices"), _parameters())
+def test_example(program: str, devices: int) -> None:
+    needed = NEEDS.get(program)
+    if needed and find_spec(needed) is None:
+        pytest.skip(f"needs {needed}")
+    command = [sys.executable, "-m", "pyjax.as_jax", str(FOLDER / program)]
+    done = subprocess.run(
+        [*command, "--devices", str(devices)], capture_output=True, text=True, timeout=300, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    printed = dict(re.findall(r"^(\w+): (\S+)", done.stdout, re.MULTILINE))
+    assert float(printed["result"]) == pytest.approx(RESULTS[program], rel=1e-4)
+    assert float(printed["difference"]) < 1e-5
+    kinds = set(re.findall(r"\d+ ([a-z]+-[a-z]+)", done.stdout.partition("\n")[0]))
+    share = float(printed["communication_share"])
+    if devices == 1:
+        assert not kinds and share == 0
+    else:
+        assert kinds == KINDS[program] and 0 < share < 0.3
+
+
+def test_every_example_is_tested_and_told() -> None:
+    programs = {p.name for p in FOLDER.glob("*.py")} - HELPERS
+    assert programs == set(RESULTS) == set(KINDS)
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert not [p for p in programs | HELPERS if p not in text]
