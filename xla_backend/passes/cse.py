@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from xla_backend.hlo.exchanges import COLLECTIVES
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order
@@ -47,7 +48,11 @@ class CommonSubexpressionElimination(HloPass):
             if opcode.is_commutative and len(operands) == 2 and id(operands[0]) > id(operands[1]):
                 operands = (operands[1], operands[0])
             called = tuple(computation_key(c, callees) for c in node.called) if node.called else ()
-            key = (opcode, node.shape, node.attributes, operands, called)
+            attributes = node.attributes
+            if opcode in COLLECTIVES:
+                # Its own number is all that tells one from another that does the same.
+                attributes = type(attributes)(**{**vars(attributes), "channel_id": None})
+            key = (opcode, node.shape, attributes, operands, called)
             first = seen.setdefault(key, node)
             if first is not node:
                 same[node] = first

@@ -202,6 +202,24 @@ CHANGES = {
             "}\n"
         ),
     ),
+    "cse-collectives": (
+        CommonSubexpressionElimination,
+        "HloModule m\n"
+        + ADD
+        + (
+            "ENTRY main {\n"
+            " p = f32[4] parameter(0)\n"
+            " a = f32[4] all-reduce(p), channel_id=1, replica_groups={{0}}, to_apply=add\n"
+            " b = f32[4] all-reduce(p), channel_id=2, replica_groups={{0}}, to_apply=add\n"
+            " c = f32[4] all-reduce(p), channel_id=3, to_apply=add\n"
+            " d = f32[4] multiply(a, b)\n"
+            "// CHECK: [[C:%[^ ]+]] = f32[4] all-reduce({{.*}}channel_id=3\n"
+            "// CHECK: [[A:%[^ ]+]] = f32[4] all-reduce({{.*}}channel_id=1\n"
+            "// CHECK: multiply([[A]], [[A]])\n"
+            " ROOT r = f32[4] add(c, d)\n"
+            "}\n"
+        ),
+    ),
     "constant-folding": (
         ConstantFolding,
         (
