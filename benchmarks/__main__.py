@@ -263,6 +263,16 @@ ROWS: list[Callable[[], Row]] = [
         227,
     ),
     lambda: Row(
+        "top_k of 1M, k = 10", on_array(lambda f, x: f.lax.top_k(x, 10), 1_000_000), "ms", 1, 1
+    ),
+    lambda: Row(
+        "top_k of 100×10000, k = 50",
+        on_array(lambda f, x: f.lax.top_k(x, 50), 100, 10_000),
+        "ms",
+        2.4,
+        2.4,
+    ),
+    lambda: Row(
         "matmul 128 f32",
         {**on_two(lambda f, a, b: a @ b, 128, 128), "numpy": numpy_matmul(128)},
         "GFLOP/s",

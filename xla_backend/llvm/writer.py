@@ -435,12 +435,12 @@ class FunctionWriter:
         self._lines.append(f"  store {ty} {value}, ptr {ptr}, align {align or self._align(ty)}")
 
     def active_mask(self, n_lanes: int, i: str, n: str | int) -> str:
-        """Mask of lanes j with i + j < n."""
+        """Mask of lanes j with i + j < n; LLVM's intrinsic for it would count in 64 bits."""
         if n_lanes == 1:
             return self.cmp("slt", "i64", i, str(n))
-        name = f"llvm.get.active.lane.mask.v{n_lanes}i1.i64"
-        self.module.declare(name, f"<{n_lanes} x i1>", ["i64", "i64"])
-        return self.pure(f"call <{n_lanes} x i1> @{name}(i64 {i}, i64 {n})", i, str(n))
+        left, ty = self.imin(self.imax(self.isub(n, i), 0), n_lanes), vector("i32", n_lanes)
+        count = self.splat(ty, self.cast("trunc", self.index, left, "i32"))
+        return self.cmp("ugt", ty, count, self.iota(ty))
 
     def masked_load(self, ty: str, ptr: str, mask: str, passthru: str | None = None) -> str:
         """Loads the lanes in the mask; the others are `passthru` (zero by default) and not

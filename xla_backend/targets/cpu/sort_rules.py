@@ -1,5 +1,6 @@
 """sort: a permutation first (radix sort by each key, or merge sort with any comparator), then the
-operands are gathered by it. A lone operand with a plain order is sorted directly."""
+operands are gathered by it. A lone operand with a plain order is sorted directly. Where all that is
+read of it is the first few of each row, as of the k largest, it finds no others."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.passes.sort_keys import SortKey, sort_keys
+from xla_backend.passes.sort_readers import most_read
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import KernelOperand, Launch, Library, Slice, Step, aligned
 from xla_backend.program.kernel_table import computation_key
@@ -23,6 +25,8 @@ from xla_backend.targets.cpu.rules import RULES, cycles_of
 P = PrimitiveType
 Layout = tuple[int, int, int]  # outer, n, inner: the middle one is sorted
 _DESCENDING, _REFINE = 1, 2
+# Finding less than this part of a row does not take sorting it.
+_FEW = 1 / 8
 
 
 @RULES.runs(Opcode.SORT)
@@ -37,6 +41,9 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     if keys is not None and any(not _sortable(node.operands[k.operand].shape) for k in keys):
         keys = None
     cycles = cycles_of(node)
+    first = most_read(node, axis, dims[axis])
+    if keys is not None and len(keys) == 1 and layout[2] == 1 and first <= _FEW * dims[axis]:
+        return _first_of_rows(builder, node, keys[0], layout, first, cycles)
     if keys is not None and len(node.operands) == 1:
         flags = _DESCENDING if keys[0].descending else 0
         operands = (builder.slice(node.operands[0]), builder.slice(node), *layout, flags)
@@ -47,9 +54,32 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     else:
         steps = [_merge_argsort(builder, node, permutation, layout, cycles)]
     gathers = [
-        _gather(builder, node, leaf, permutation, layout) for leaf in range(len(node.operands))
+        _gather(builder, node, leaf, permutation, layout, layout[1])
+        for leaf in range(len(node.operands))
     ]
     return [*steps, *gathers]
+
+
+def _first_of_rows(
+    builder: ProgramBuilder,
+    node: Instruction,
+    key: SortKey,
+    layout: Layout,
+    first: int,
+    cycles: float,
+) -> list[Step]:
+    outer, n, _ = layout
+    operand = builder.slice(node.operands[key.operand])
+    permutation = builder.scratch(Shape.array(P.S32, (outer, first)))
+    flags = _DESCENDING if key.descending else 0
+    routine = f"select_{operand.shape.element_type}"
+    operands = (operand, permutation, outer, n, first, flags)
+    found = Library(node.name, cycles, routine, operands)
+    gathers = [
+        _gather(builder, node, leaf, permutation, layout, first)
+        for leaf in range(len(node.operands))
+    ]
+    return [found, *gathers]
 
 
 def _sortable(shape: Shape) -> bool:
@@ -76,9 +106,14 @@ def _argsort(
 
 
 def _gather(
-    builder: ProgramBuilder, node: Instruction, leaf: int, permutation: Slice, layout: Layout
+    builder: ProgramBuilder,
+    node: Instruction,
+    leaf: int,
+    permutation: Slice,
+    layout: Layout,
+    first: int,
 ) -> Launch:
-    """result[o, x, i] = operand[o, permutation[o, x, i], i]."""
+    """result[o, x, i] = operand[o, permutation[o, x, i], i] for the `first` x."""
     outer, n, inner = layout
     source = builder.slice(node.operands[leaf])
     shape = source.shape
@@ -86,14 +121,14 @@ def _gather(
     def build(name: str) -> Kernel:
         b = LoopBuilder(name)
         operand = b.buffer("p0", shape.element_type, shape.num_elements, BufferRole.OPERAND, 0)
-        order = b.buffer("p1", P.S32, shape.num_elements, BufferRole.OPERAND, 1)
+        order = b.buffer("p1", P.S32, outer * first * inner, BufferRole.OPERAND, 1)
         out = b.buffer("out0", shape.element_type, shape.num_elements, BufferRole.OUTPUT, 0)
         e = ElementalEmitter(b, {})
         o, _ = b.open_loop(outer, independent=True)
-        x, _ = b.open_loop(n, independent=True, may_vectorize=inner == 1)
+        x, _ = b.open_loop(first, independent=True, may_vectorize=inner == 1)
         i, _ = b.open_loop(inner, independent=True, may_vectorize=inner > 1)
         here = (o * n + x) * inner + i
-        place = b.load(order, here)
+        place = b.load(order, (o * first + x) * inner + i)
         place.bounds = (0, n - 1)
         e.store(
             out, here, e.load(operand, (o * n + Index.of(place)) * inner + i, shape.element_type)
@@ -102,7 +137,7 @@ def _gather(
             b.close_loop()
         return b.kernel
 
-    scheduled = builder.kernels.get_built(("permute", shape, layout), "permute", build)
+    scheduled = builder.kernels.get_built(("permute", shape, layout, first), "permute", build)
     places = {"p0": source, "p1": permutation, "out0": builder.slice(node, leaf)}
     return builder.launch_kernel(node.name, scheduled, lambda buffer: places[buffer.name])
 

@@ -30,7 +30,7 @@ from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.sorting import sort_kernel
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.kernels.races import KernelRunError, RaceError
-from xla_backend.targets.gpu.sort_rules import most_read
+from xla_backend.passes.sort_readers import most_read
 
 PLAIN = "c {{ a = {t}[] parameter(0) b = {t}[] parameter(1)\n ROOT r = pred[] {compare} }}"
 LESS = "compare(a, b), direction=LT"

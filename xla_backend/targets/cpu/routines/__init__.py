@@ -45,6 +45,11 @@ sort     void pyjax_sort_<t>(ptr in, ptr out, outer, n, inner, flags)
          axis 1 of [outer, n, inner]; flags bit 0: descending, bit 1 (argsort): refine the
          permutation given in perm. t: pred s8 u8 s16 u16 s32 u32 s64 u64 bf16 f16 f32 f64
 
+selection
+         void pyjax_select_<t>(ptr keys, ptr perm_s32, outer, n, first, flags)
+         places of the `first` of each row of [outer, n] in sorted order; types, order and bit 0 of
+         flags as for sort
+
 cumulative
          void pyjax_<op>_<t>(ptr in, ptr out, outer, n, inner, flags)
          op: cumsum cumprod cummax cummin (cumlogsumexp for floats); scans axis 1 of

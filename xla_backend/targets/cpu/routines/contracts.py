@@ -216,6 +216,12 @@ def _run_argsort(keys: Array, perm: Array, outer: int, n: int, inner: int, flags
         perm[row] = before[_order(keys[row][before], flags)]
 
 
+def _run_select(keys: Array, perm: Array, outer: int, n: int, first: int, flags: int) -> None:
+    for row in range(outer):
+        order = _order(keys[row * n : (row + 1) * n], flags)
+        perm[row * first : (row + 1) * first] = order[:first]
+
+
 def _run_merge_argsort(
     less: Callable[..., None], perm: Array, work: Array, outer: int, n: int, inner: int
 ) -> None:
@@ -265,7 +271,11 @@ def _sorts(t: P) -> list[Routine]:
     rest = _numbers(f"{_ROWS} flags")
     plain = (Parameter("in", Kind.READ, t), Parameter("out", Kind.WRITE, t), *rest)
     order = (Parameter("keys", Kind.READ, t), Parameter("perm", Kind.UPDATE, P.S32), *rest)
+    chosen = (Parameter("keys", Kind.READ, t), Parameter("perm", Kind.WRITE, P.S32))
     return [
+        Routine(
+            f"select_{t}", (*chosen, *_numbers("outer n first flags")), _run_select, stops=True
+        ),
         Routine(f"sort_{t}", plain, _run_sort, stops=True),
         Routine(f"argsort_{t}", order, _run_argsort, stops=True),
     ]

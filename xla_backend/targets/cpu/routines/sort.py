@@ -14,11 +14,13 @@ skipped; short rows use insertion. Rows run in parallel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import const, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.ordered_keys import decode, encode, flip_of, int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.sort_parallel import (
     PARALLEL_KEYS,
@@ -33,46 +35,6 @@ SORT_TYPES = (
 _INSERTION = 48
 _RADIX = 256
 _FIELDS = ("keys", "out", "outer", "n", "inner", "flags")
-# Exponent masks: a float is NaN when its magnitude bits exceed this pattern.
-_INFINITY = {P.BF16: 0x7F80, P.F16: 0x7C00, P.F32: 0x7F800000, P.F64: 0x7FF0000000000000}
-_QUIET_NAN = {P.BF16: 0x7FC0, P.F16: 0x7E00, P.F32: 0x7FC00000, P.F64: 0x7FF8000000000000}
-
-
-def _int_type(t: P) -> str:
-    return f"i{8 * t.byte_size}"
-
-
-def _encode(w: FunctionWriter, t: P, raw: str, flip: str, ty: str | None = None) -> tuple[str, str]:
-    """(key, mask: whether decoding the key does not give the raw bits back); ty: maybe a vector."""
-    ty = ty or _int_type(t)
-    width = 8 * t.byte_size
-    lossy = "false"
-    key = raw
-    if t.is_floating:
-        magnitude = w.op("and", ty, raw, const(ty, (1 << (width - 1)) - 1))
-        nan = w.cmp("ugt", ty, magnitude, const(ty, _INFINITY[t]))
-        zero = w.cmp("eq", ty, magnitude, const(ty, 0))
-        plain = w.select(zero, ty, const(ty, 0), raw)
-        plain = w.select(nan, ty, const(ty, _QUIET_NAN[t]), plain)
-        lossy = w.cmp("ne", ty, plain, raw)
-        sign = w.op("ashr", ty, plain, const(ty, width - 1))
-        key = w.op("xor", ty, plain, w.op("or", ty, sign, const(ty, 1 << (width - 1))))
-    elif t.is_signed_integral:
-        key = w.op("xor", ty, raw, const(ty, 1 << (width - 1)))
-    return w.op("xor", ty, key, flip), lossy
-
-
-def _decode(w: FunctionWriter, t: P, key: str, flip: str, ty: str | None = None) -> str:
-    ty = ty or _int_type(t)
-    width = 8 * t.byte_size
-    key = w.op("xor", ty, key, flip)
-    top = const(ty, 1 << (width - 1))
-    if t.is_floating:
-        positive = w.op("ashr", ty, key, const(ty, width - 1))
-        return w.op("xor", ty, key, w.op("or", ty, w.not_(ty, positive), top))
-    if t.is_signed_integral:
-        return w.op("xor", ty, key, top)
-    return key
 
 
 class _Row:
@@ -94,10 +56,7 @@ class _Row:
         return self.w.iadd(self.base, self.w.imul(i, self.inner))
 
     def flip(self, ty: str) -> str:
-        """All ones for descending order, else zero."""
-        w = self.w
-        descending = w.cmp("ne", "i64", w.op("and", "i64", self.flags, "1"), "0")
-        return w.select(descending, ty, const(ty, -1), const(ty, 0))
+        return flip_of(self.w, self.flags, ty)
 
 
 def _emit_insertion(w: FunctionWriter, ty: str, n: str, keys: str, index: str | None) -> None:
@@ -195,7 +154,7 @@ def _emit_radix(
 
 def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
     """void task(ptr ctx, i64 row); returns its name."""
-    ty = _int_type(t)
+    ty = int_type(t)
     name = f"{'argsort' if indexed else 'sort'}.{t}"
     w = module.function(name, [("ptr", "ctx"), ("i64", "row")], internal=True)
     row = _Row(w, "%row")
@@ -241,7 +200,7 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
             w.store("i32", payload, w.gep("i32", first_index, loop.index))
             source = w.cast("sext", "i32", payload, "i64")
         raw = w.load(ty, w.gep(ty, row.keys, row.at(source)))
-        key, lossy = _encode(w, t, raw, flip)
+        key, lossy = encode(w, t, raw, flip)
         w.store(ty, key, w.gep(ty, first_keys, loop.index))
         loop.next = [w.op("or", "i1", loop.carried[0], lossy)]
     lossy = loop.results[0]
@@ -277,7 +236,7 @@ def _emit_row_task(module: ModuleWriter, t: P, indexed: bool) -> str:
             result = w.load("ptr", keys_cell)
             with w.loop(_decode_vectors(w, t, row, result), n) as out:
                 key = w.load(ty, w.gep(ty, result, out.index))
-                w.store(ty, _decode(w, t, key, flip), w.gep(ty, row.out, row.at(out.index)))
+                w.store(ty, decode(w, t, key, flip), w.gep(ty, row.out, row.at(out.index)))
             return []
 
         def by_order() -> list[str]:
@@ -299,12 +258,12 @@ def _vectors(w: FunctionWriter, t: P, row: _Row) -> tuple[str, int, str]:
     lanes = w.target.lanes(width)
     whole = w.op("and", "i64", row.n, str(-lanes))
     unit = w.cmp("eq", "i64", row.inner, "1")
-    return vector(_int_type(t), lanes), lanes, w.select(unit, "i64", whole, "0")
+    return vector(int_type(t), lanes), lanes, w.select(unit, "i64", whole, "0")
 
 
 def _encode_vectors(w: FunctionWriter, t: P, row: _Row, keys: str) -> tuple[str, str]:
     """Keys of the whole vectors of a contiguous row: (how many elements, whether one is lossy)."""
-    elem = _int_type(t)
+    elem = int_type(t)
     ty, lanes, end = _vectors(w, t, row)
     if lanes == 1:
         return "0", "false"
@@ -312,7 +271,7 @@ def _encode_vectors(w: FunctionWriter, t: P, row: _Row, keys: str) -> tuple[str,
     bits = mask_of(ty)
     source = w.gep(elem, row.keys, row.base)
     with w.loop("0", end, lanes, [(bits, "zeroinitializer")]) as loop:
-        key, lossy = _encode(w, t, w.load(ty, w.gep(elem, source, loop.index)), flip, ty)
+        key, lossy = encode(w, t, w.load(ty, w.gep(elem, source, loop.index)), flip, ty)
         w.store(ty, key, w.gep(elem, keys, loop.index))
         seen = loop.carried[0]
         loop.next = [seen if lossy == "false" else w.op("or", bits, seen, lossy)]
@@ -322,7 +281,7 @@ def _encode_vectors(w: FunctionWriter, t: P, row: _Row, keys: str) -> tuple[str,
 
 def _decode_vectors(w: FunctionWriter, t: P, row: _Row, keys: str) -> str:
     """Writes the whole vectors of a contiguous row; returns how many elements."""
-    elem = _int_type(t)
+    elem = int_type(t)
     ty, lanes, end = _vectors(w, t, row)
     if lanes == 1:
         return "0"
@@ -330,7 +289,7 @@ def _decode_vectors(w: FunctionWriter, t: P, row: _Row, keys: str) -> str:
     target = w.gep(elem, row.out, row.base)
     with w.loop("0", end, lanes) as loop:
         key = w.load(ty, w.gep(elem, keys, loop.index))
-        w.store(ty, _decode(w, t, key, flip, ty), w.gep(elem, target, loop.index))
+        w.store(ty, decode(w, t, key, flip, ty), w.gep(elem, target, loop.index))
     return end
 
 
@@ -338,7 +297,7 @@ def _emit_through_argsort(w: FunctionWriter, t: P, row: _Row) -> None:
     """Keys with several bit patterns for one value (-0, NaN payloads): sort the order, then
     gather.
     """
-    ty, size = _int_type(t), t.byte_size
+    ty, size = int_type(t), t.byte_size
     n = row.n
     index_bytes = w.op("and", "i64", w.iadd(w.imul(n, 4), 127), "-64")
     total = w.iadd(index_bytes, w.imul(n, size))
@@ -360,13 +319,15 @@ def _emit_through_argsort(w: FunctionWriter, t: P, row: _Row) -> None:
     w.call("pyjax.workspace.give", "void", [("ptr", block)])
 
 
-def _emit_entry(module: ModuleWriter, symbol: str, task: str) -> None:
-    params = [("ptr" if i < 2 else "i64", name) for i, name in enumerate(_FIELDS)]
+def emit_rows_entry(module: ModuleWriter, symbol: str, task: str, fields: Sequence[str]) -> None:
+    """The function that runs a task on each row of [outer, n, inner]; its operands are `fields`,
+    two of them addresses."""
+    params = [("ptr" if i < 2 else "i64", name) for i, name in enumerate(fields)]
     w = module.function(symbol, params)
-    context = w.alloca("i64", len(_FIELDS), 8)
+    context = w.alloca("i64", len(fields), 8)
     for i, (ty, name) in enumerate(params):
         w.store(ty, f"%{name}", w.gep("i64", context, i), 8)
-    rows = w.op("mul", "i64", "%outer", "%inner")
+    rows = w.op("mul", "i64", "%outer", "%inner") if "inner" in fields else "%outer"
     work = w.op("mul", "i64", rows, "%n")
     large = w.cmp("sge", "i64", work, "4096")
 
@@ -390,15 +351,21 @@ def _emit_entry(module: ModuleWriter, symbol: str, task: str) -> None:
     w.ret()
 
 
+def emit_argsort_task(module: ModuleWriter, t: P) -> str:
+    """void task(ptr ctx, i64 row): the argsort of one row; returns its name. The context has the
+    operands of the routine."""
+    emit_parallel_radix(module, int_type(t), True)
+    return _emit_row_task(module, t, True)
+
+
 def emit_group(t: P, module: ModuleWriter, name: str = "sort") -> None:
     """`name`: "argsort", or "sort", which sorts the order of keys with several bit patterns."""
     emit_workspace(module)
-    for indexed in (True,) if name == "argsort" else (False, True):
-        emit_parallel_radix(module, _int_type(t), indexed)
-    task = _emit_row_task(module, t, True)
+    task = emit_argsort_task(module, t)
     if name == "sort":
+        emit_parallel_radix(module, int_type(t), False)
         task = _emit_row_task(module, t, False)
-    _emit_entry(module, f"pyjax_{name}_{t}", task)
+    emit_rows_entry(module, f"pyjax_{name}_{t}", task, _FIELDS)
 
 
 def register() -> None:

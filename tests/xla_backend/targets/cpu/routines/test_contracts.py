@@ -165,6 +165,7 @@ def test_sorts(type, flags):
     check(f"argsort_{type}", [keys, order, 2, 70, 3, flags])
     refined = np.tile(np.arange(70, dtype=np.int32)[::-1], 6)
     check(f"argsort_{type}", [keys, refined, 6, 70, 1, flags | 2])
+    check(f"select_{type}", [keys, np.zeros(6 * 9, np.int32), 6, 70, 9, flags])
 
 
 @pytest.mark.parametrize("flags", [0, 1], ids=["forwards", "backwards"])

@@ -96,3 +96,34 @@ def test_several_keys_by_refinement():
         np.testing.assert_array_equal(
             perm[row, :, 0], np.lexsort((second[row, :, 0], first[row, :, 0]))
         )
+
+
+def select(kind, a, first, descending):
+    outer, n = a.shape
+    perm = np.full((outer, first), -1, np.int32)
+    fn = ctypes.CFUNCTYPE(None, PTR, PTR, *[I64] * 4)(kernel_library()[f"pyjax_select_{kind}"])
+    fn(a.ctypes.data, perm.ctypes.data, outer, n, first, descending)
+    return perm
+
+
+@pytest.mark.parametrize("descending", [0, 1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_select(kind, descending):
+    """Sizes around what is kept and what is compared at once; rows that make it keep much."""
+    for outer, n, first in [(1, 1, 1), (3, 63, 2), (2, 256, 256), (2, 257, 1), (9, 5000, 130)]:
+        a = draw(kind, (outer, n, 1))
+        for rows in (a, np.take_along_axis(a, order(a, descending)[:, ::-1], axis=1)):
+            expected = order(rows, descending)[:, :first, 0]
+            np.testing.assert_array_equal(select(kind, rows[..., 0], first, descending), expected)
+
+
+def test_select_on_any_number_of_threads():
+    a = draw("f32", (40, 3001, 1), seed=5)
+    before = num_threads()
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            expected = order(a, 1)[:, :25, 0]
+            np.testing.assert_array_equal(select("f32", a[..., 0], 25, 1), expected)
+    finally:
+        set_num_threads(before)
