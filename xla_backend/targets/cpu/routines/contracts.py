@@ -19,6 +19,7 @@ from xla_backend.program.routines import Kind, Parameter, Routine
 from xla_backend.targets.cpu.routines.conv import FIELDS
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
+from xla_backend.targets.cpu.routines.matrix_contracts import matrix_routines
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
 
 Array = np.ndarray
@@ -312,7 +313,7 @@ _MERGE_ARGSORT = Routine(
 
 
 def _routines() -> dict[str, Routine]:
-    found = [_RNG_STATE, _MERGE_ARGSORT]
+    found = [_RNG_STATE, _MERGE_ARGSORT, *matrix_routines()]
     for name, t in GEMM_TYPES.items():
         found += [_gemm(t, batched, fused) for batched in (False, True) for fused in (False, True)]
         found += [_convolution(t, f"conv_{name}")]

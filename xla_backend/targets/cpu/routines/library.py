@@ -6,10 +6,18 @@ from __future__ import annotations
 
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.process.bounded_cache import BoundedCache, Budget, once
-from xla_backend.targets.cpu.routines import conv, cumulative, gemm, meetings, selection, sort
+from xla_backend.targets.cpu.routines import (
+    conv,
+    cumulative,
+    gemm,
+    meetings,
+    selection,
+    small_matrices,
+    sort,
+)
 from xla_backend.targets.cpu.routines.registry import KernelLibrary
 
-_SUBJECTS = (gemm, conv, sort, selection, cumulative, meetings)
+_SUBJECTS = (gemm, conv, sort, selection, cumulative, meetings, small_matrices)
 _libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
     BoundedCache(Budget("kernel libraries", entries=16))
 )

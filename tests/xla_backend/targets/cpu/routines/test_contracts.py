@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xla_backend.program.routines import Kind, Routine
+from xla_backend.targets.cpu.routines import small_matrices
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.conv import pack_dims
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
@@ -212,3 +213,20 @@ def test_epilogue_sees_the_whole_product_in_blocks(m, n):
     routine.reference(m, n, 4, a, 4, 1, b, n, 1, None, n, 0, epilogue, 0, 1)
     np.testing.assert_allclose(seen, a.reshape(m, 4) @ b.reshape(4, n), rtol=1e-6)
     assert (count == 1).all()
+
+
+@pytest.mark.parametrize("t", small_matrices.TYPES, ids=str)
+def test_small_matrices(t):
+    batches, m, n, sides = 5, 4, 3, 2
+    a = draw(t, batches * m * n)
+    written = [draw(t, batches * m * n, 1), np.zeros(batches * n, np.int32)]
+    check(f"lu_{t}", [batches, m, n, a, *written, np.zeros(batches, np.int32)])
+    square = draw(t, batches * n * n)
+    for flags in range(32):
+        b, x = draw(t, batches * n * sides, 1), draw(t, batches * n * sides, 2)
+        check(f"triangular_{t}", [batches, n, sides, flags, square + 3, b, x])
+    root = square.reshape(batches, n, n)
+    positive = root @ root.conj().mT + np.eye(n, dtype=root.dtype)
+    for lower in (0, 1):
+        flat = positive.reshape(-1)
+        check(f"cholesky_{t}", [batches, n, lower, flat, draw(t, flat.size, 1)])

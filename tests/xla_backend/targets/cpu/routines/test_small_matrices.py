@@ -1,0 +1,168 @@
+"""Small matrices: factors and triangular systems against SciPy's, for all types, sizes and counts
+of problems."""
+
+import ctypes
+import itertools
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
+from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.small_matrices import (
+    CONJUGATED,
+    LOWER,
+    MOST_ROWS,
+    RIGHT,
+    TRANSPOSED,
+    TYPES,
+    UNIT,
+)
+
+TOLERANCE = {"f32": 3e-4, "f64": 1e-11, "c64": 3e-4, "c128": 1e-11}
+# One problem, less than a vector of them, several vectors and a rest.
+COUNTS = (1, 5, 37)
+
+
+def call(routine, *operands):
+    function = ctypes.CFUNCTYPE(None)(kernel_library()[f"pyjax_{routine}"])
+    number, pointer = ctypes.c_int64, ctypes.c_void_p
+    function(*[number(x) if isinstance(x, int) else pointer(x.ctypes.data) for x in operands])
+
+
+def draw(t, *shape, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    if t.is_complex:
+        x = x + 1j * rng.standard_normal(shape)
+    return x.astype(t.numpy_dtype)
+
+
+def close(t, got, expected):
+    tolerance = TOLERANCE[t.value]
+    scale = max(1.0, np.nanmax(np.abs(expected), initial=0))
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+def cholesky(a, lower):
+    out = np.full_like(a, 7)
+    call(f"cholesky_{kind(a)}", *a.shape[:2], lower, a, out)
+    return out
+
+
+def kind(a):
+    return next(t for t in TYPES if t.numpy_dtype == a.dtype)
+
+
+def lu(a):
+    count, m, n = a.shape
+    factors = np.full_like(a, 7)
+    pivots, info = np.full((count, min(m, n)), 7, np.int32), np.full(count, 7, np.int32)
+    call(f"lu_{kind(a)}", count, m, n, a, factors, pivots, info)
+    return factors, pivots, info
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+@pytest.mark.parametrize("lower", [1, 0], ids=["lower", "upper"])
+def test_cholesky(t, lower):
+    for count, n in itertools.product(COUNTS, (1, 2, 7, MOST_ROWS)):
+        a = draw(t, count, n, n)
+        a = a @ a.conj().mT + np.eye(n, dtype=a.dtype)
+        factor = np.linalg.cholesky(a)
+        other = np.triu(np.full(a.shape, np.nan), 1).astype(a.dtype)
+        given = a + (other if lower else other.mT)  # the other triangle is not read
+        got = cholesky(np.ascontiguousarray(given), lower)
+        close(t, got, factor if lower else factor.conj().mT)
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, -np.inf])
+def test_cholesky_of_what_has_none(t, wrong):
+    """NaN in the triangle of the factor, zero in the other, and good neighbours stay good."""
+    a = np.tile(np.eye(3, dtype=t.numpy_dtype), (3, 1, 1))
+    a[1, 1, 1] = wrong
+    for lower, triangle in ((1, np.tril), (0, np.triu)):
+        got = cholesky(a, lower)
+        np.testing.assert_array_equal(got[[0, 2]], a[[0, 2]])
+        np.testing.assert_array_equal(got[1], triangle(np.full((3, 3), np.nan, a.dtype)))
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_lu(t):
+    (getrf,) = scipy.linalg.get_lapack_funcs(("getrf",), dtype=t.numpy_dtype)
+    for count, (m, n) in itertools.product(
+        COUNTS, [(1, 1), (3, 3), (MOST_ROWS, MOST_ROWS), (9, 4), (4, 9), (1, 5), (5, 1)]
+    ):
+        a = draw(t, count, m, n)
+        a[0, :, n // 2] = 0  # singular, and goes on behind it
+        for each, factors, pivots, info in zip(a, *lu(a)):
+            expected, rows, status = getrf(each)
+            np.testing.assert_array_equal(pivots, rows + 1)
+            assert info == status
+            close(t, factors, expected)
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_first_of_equal_pivots(t):
+    factors, pivots, info = lu(np.ones((2, 4, 4), t.numpy_dtype))
+    np.testing.assert_array_equal(pivots, [[1, 2, 3, 4]] * 2)
+    np.testing.assert_array_equal(info, [2, 2])
+    assert np.isfinite(factors).all()
+
+
+def triangle_of(a, flags):
+    triangle = np.tril(a) if flags & LOWER else np.triu(a)
+    if flags & UNIT:
+        triangle[..., np.arange(a.shape[-1]), np.arange(a.shape[-1])] = 1
+    triangle = triangle.mT if flags & TRANSPOSED else triangle
+    return triangle.conj() if flags & CONJUGATED else triangle
+
+
+def triangular(flags, a, b):
+    count, n, _ = a.shape
+    x = np.full_like(b, 7)
+    call(f"triangular_{kind(a)}", count, n, b.shape[1 if flags & RIGHT else 2], flags, a, b, x)
+    return x
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+@pytest.mark.parametrize("flags", range(32))
+def test_triangular(t, flags):
+    for count, n, sides in [(1, 3, 1), (1, 5, 40), (37, 1, 1), (7, 4, 6), (2, MOST_ROWS, 3)]:
+        a = (draw(t, count, n, n) / 4 + 4 * np.eye(n)).astype(t.numpy_dtype)
+        b = draw(t, count, *((sides, n) if flags & RIGHT else (n, sides)), seed=1)
+        x = triangular(flags, a, b)
+        m = triangle_of(a, flags)
+        close(t, x @ m if flags & RIGHT else m @ x, b)
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_zero_on_the_diagonal(t):
+    """As division gives it, in the rows that depend on it only."""
+    a = np.eye(3, dtype=t.numpy_dtype)[None]
+    a[0, 1, 1] = 0
+    x = triangular(LOWER, a, np.ones((1, 3, 1), t.numpy_dtype))[0, :, 0]
+    assert x[0] == 1 and np.isinf(x[1]) and np.isnan(x[2])
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_same_bits_for_any_count_and_threads(t):
+    a = draw(t, 3000, 6, 6)
+    spd = a @ a.conj().mT + np.eye(6, dtype=a.dtype)
+    b = draw(t, 3000, 6, 3, seed=1)
+    found = []
+    before = num_threads()
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            found.append([cholesky(spd, 1), *lu(a), triangular(LOWER, a, b)])
+    finally:
+        set_num_threads(before)
+    for other in found[1:]:
+        for x, y in zip(found[0], other):
+            np.testing.assert_array_equal(x, y)
+    part = slice(11, 14)
+    alone = [cholesky(spd[part], 1), *lu(a[part]), triangular(LOWER, a[part], b[part])]
+    for x, y in zip(found[0], alone):
+        np.testing.assert_array_equal(x[part], y)

@@ -1,0 +1,237 @@
+"""Many small problems at a time, one in each lane of a vector.
+
+A routine is written once, for the elements of one problem, and computes a group of as many as a
+vector has lanes. Lanes beyond the last problem repeat it: they read what it reads and write what it
+writes. So results do not depend on how many problems there are, nor on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm import elemental
+from xla_backend.llvm.types import const, element, vector
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+
+REALS: Mapping[P, P] = {P.F32: P.F32, P.F64: P.F64, P.C64: P.F32, P.C128: P.F64}
+Element = str | tuple[str, str]  # lanes of a real number, or of both parts of a complex one
+Fields = Sequence[tuple[str, str]]
+# Cycles of a block that is worth a thread's while.
+_BLOCK_CYCLES = 1 << 15
+
+
+class Lanes:
+    """Elements of matrices of type `t`, and arithmetic on them.
+
+    `parts` is 2 for complex numbers: in memory each element is that many reals.
+    """
+
+    def __init__(self, w: FunctionWriter, t: P) -> None:
+        self.w, self.t = w, t
+        self.parts = 2 if t.is_complex else 1
+        self.count = lane_count(w.module, t)
+        self.ty = vector("float" if REALS[t] is P.F32 else "double", self.count)
+        self.index_ty = vector("i32", self.count)
+        self.ones = w.iota(self.index_ty) if self.count > 1 else "0"
+
+    def offsets(self, first: str, count: str, step: str) -> str:
+        """Where each lane's problem begins behind that of the first lane, of problems `first` on of
+        `count` that are `step` numbers apart."""
+        w = self.w
+        last = w.isub(w.isub(count, 1), first)
+        last = self.everywhere(last)
+        lane = w.select(
+            w.cmp("slt", self.index_ty, self.ones, last), self.index_ty, self.ones, last
+        )
+        return w.op("mul", self.index_ty, lane, self.everywhere(step))
+
+    def everywhere(self, number: str) -> str:
+        """An index in all lanes."""
+        return self.w.splat(self.index_ty, _narrow(self.w, number))
+
+    # -- memory ------------------------------------------------------------------------------------
+
+    def scratch(self, count: int) -> str:
+        """Memory of so many elements of each lane."""
+        return self.w.alloca(element(self.ty), count * self.parts * self.count, 64)
+
+    def load(self, scratch: str, at: str) -> Element:
+        return self._each(lambda p: self.w.load(self.ty, self._place(scratch, at, p)))
+
+    def store(self, scratch: str, at: str, value: Element) -> None:
+        for part, each in enumerate(parts_of(value)):
+            self.w.store(self.ty, each, self._place(scratch, at, part))
+
+    def load_each(self, scratch: str, at: str) -> Element:
+        """The element of another place in each lane; `at` from `place_of`."""
+        return self._each(
+            lambda p: self.w.gather(self.ty, self._place(scratch, "0", p), self.index_ty, at)
+        )
+
+    def store_each(self, scratch: str, at: str, value: Element) -> None:
+        for part, each in enumerate(parts_of(value)):
+            self.w.scatter(self.ty, each, self._place(scratch, "0", part), self.index_ty, at)
+
+    def place_of(self, row: str, columns: str) -> str:
+        """For `load_each`: the start of a row of another number in each lane."""
+        step = self.everywhere(self.w.imul(columns, self.parts * self.count))
+        rows = self.w.op("mul", self.index_ty, row, step)
+        return self.w.op("add", self.index_ty, rows, self.ones)
+
+    def moved(self, places: str, elements: str) -> str:
+        """Places so many elements further on."""
+        by = self.everywhere(self.w.imul(elements, self.parts * self.count))
+        return self.w.op("add", self.index_ty, places, by)
+
+    def read(self, array: str, offsets: str, at: str) -> Element:
+        """Element `at` of each problem's array."""
+        start = self.w.imul(at, self.parts)
+        return self._each(
+            lambda p: self.w.gather(
+                self.ty, self.w.gep(element(self.ty), array, self.w.iadd(start, p)),
+                self.index_ty, offsets,
+            )
+        )  # fmt: skip
+
+    def write(self, array: str, offsets: str, at: str, value: Element) -> None:
+        start = self.w.imul(at, self.parts)
+        for part, each in enumerate(parts_of(value)):
+            place = self.w.gep(element(self.ty), array, self.w.iadd(start, part))
+            self.w.scatter(self.ty, each, place, self.index_ty, offsets)
+
+    def _place(self, scratch: str, at: str, part: int) -> str:
+        lanes = self.w.imul(self.w.iadd(self.w.imul(at, self.parts), part), self.count)
+        return self.w.gep(element(self.ty), scratch, lanes)
+
+    def _each(self, part: Callable[[int], str]) -> Element:
+        return (part(0), part(1)) if self.parts == 2 else part(0)
+
+    # -- numbers -----------------------------------------------------------------------------------
+
+    def zero(self) -> Element:
+        return self._each(lambda _: const(self.ty, 0.0))
+
+    def minus_product(self, s: Element, x: Element, y: Element) -> Element:
+        """s - x y."""
+        w, ty = self.w, self.ty
+        if isinstance(s, str):
+            return w.fma(ty, w.fneg(ty, x), y, s)  # type: ignore[arg-type]
+        minus = (w.fneg(ty, x[0]), w.fneg(ty, x[1]))
+        real = w.fma(ty, x[1], y[1], w.fma(ty, minus[0], y[0], s[0]))
+        return real, w.fma(ty, minus[1], y[0], w.fma(ty, minus[0], y[1], s[1]))
+
+    def minus_square(self, s: str, x: Element) -> str:
+        """s - |x|^2, of a real s."""
+        for part in parts_of(x):
+            s = self.w.fma(self.ty, self.w.fneg(self.ty, part), part, s)
+        return s
+
+    def quotient(self, x: Element, y: Element) -> Element:
+        return elemental.emit(self.w, "divide", self.t, self.count, x, y)
+
+    def times_real(self, x: Element, y: str) -> Element:
+        return self.map(lambda part: self.w.op("fmul", self.ty, part, y), x)
+
+    def conjugate(self, x: Element) -> Element:
+        return x if isinstance(x, str) else (x[0], self.w.fneg(self.ty, x[1]))
+
+    def real(self, part: str) -> Element:
+        return element_of([part, const(self.ty, 0.0)][: self.parts])
+
+    def with_sign(self, x: Element, sign: str) -> Element:
+        """The conjugate where the sign is -1, the same where it is 1."""
+        return x if isinstance(x, str) else (x[0], self.w.op("fmul", self.ty, x[1], sign))
+
+    def size(self, x: Element) -> str:
+        """By which LAPACK chooses pivots: the sum of the parts' absolute values."""
+        sizes = [self.w.intrinsic("fabs", self.ty, part) for part in parts_of(x)]
+        return sizes[0] if len(sizes) == 1 else self.w.op("fadd", self.ty, *sizes)
+
+    def select(self, mask: str, x: Element, y: Element) -> Element:
+        pairs = zip(parts_of(x), parts_of(y))
+        return element_of([self.w.select(mask, self.ty, a, b) for a, b in pairs])
+
+    def map(self, f: Callable[[str], str], x: Element) -> Element:
+        return element_of([f(part) for part in parts_of(x)])
+
+    def carries(self, x: Element) -> list[tuple[str, str]]:
+        return [(self.ty, part) for part in parts_of(x)]
+
+
+def parts_of(x: Element) -> tuple[str, ...]:
+    return (x,) if isinstance(x, str) else x
+
+
+def element_of(parts: Sequence[str]) -> Element:
+    return parts[0] if len(parts) == 1 else (parts[0], parts[1])
+
+
+def _narrow(w: FunctionWriter, number: str) -> str:
+    if number[0] != "%":
+        return number
+    return w.cast("trunc", "i64", number, "i32")
+
+
+def lane_count(module: ModuleWriter, t: P) -> int:
+    return module.target.lanes(REALS[t].bits)
+
+
+def emit_groups(
+    module: ModuleWriter,
+    symbol: str,
+    t: P,
+    fields: Fields,
+    problems: Callable[[FunctionWriter], str],
+    cycles: Callable[[FunctionWriter], str],
+    group: Callable[[Lanes, str, str], None],
+) -> None:
+    """void symbol(fields...): all groups of problems, over threads if they are much work.
+
+    Args:
+      fields: types and names of the arguments, which are values in what the next three write.
+      problems: how many there are.   cycles: what a group takes, about; at least 1.
+      group: writes the computation of problems number `first` on, of `count`.
+    """
+    task = f"{symbol}.task"
+    w = module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True)
+    names = [*fields, ("i64", "count"), ("i64", "groups")]
+    given = {
+        name: w.load_invariant(ty, w.gep("i64", "%ctx", i), 8) for i, (ty, name) in enumerate(names)
+    }
+    inner = [(ty, given[name]) for ty, name in fields]
+    lanes = lane_count(module, t)
+    start = w.imul(w.imul("%block", given["groups"]), lanes)
+    stop = w.imin(w.iadd(start, w.imul(given["groups"], lanes)), given["count"])
+    with w.loop(start, stop, lanes) as loop:
+        arguments = [*inner, ("i64", loop.index), ("i64", given["count"])]
+        w.call(f"{symbol}.group", "void", arguments)
+    w.ret()
+
+    parameters = [*fields, ("i64", "first"), ("i64", "count")]
+    w = module.function(f"{symbol}.group", parameters, internal=True)
+    group(Lanes(w, t), "%first", "%count")
+    w.ret()
+
+    w = module.function(symbol, fields)
+    count = problems(w)
+    context = w.alloca("i64", len(names), 8)
+    per_block = w.op("udiv", "i64", str(_BLOCK_CYCLES), w.imax(cycles(w), 1))
+    values = [*(f"%{name}" for _, name in fields), count, w.imax(per_block, 1)]
+    for i, ((ty, _), value) in enumerate(zip(names, values, strict=True)):
+        w.store(ty, value, w.gep("i64", context, i), 8)
+    in_block = w.imul(values[-1], lanes)
+    blocks = w.op("udiv", "i64", w.iadd(count, w.isub(in_block, 1)), in_block)
+
+    def parallel() -> list[str]:
+        arguments = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
+        w.call("pyjax_parallel_for_polled", "void", arguments)
+        return []
+
+    def alone() -> list[str]:
+        with w.if_(w.cmp("eq", "i64", blocks, "1")):
+            w.call(task, "void", [("ptr", context), ("i64", "0")])
+        return []
+
+    w.if_else(w.cmp("sgt", "i64", blocks, "1"), [], parallel, alone)
+    w.ret()
