@@ -256,7 +256,7 @@ MISSING = (
     ),
     Missing(
         "jax.extend.core",
-        "CallPrimitive Token TraceTag array_types call_impl",
+        "CallPrimitive Token array_types call_impl",
         _OWN_TRACE,
         "`jax.extend.core.Primitive`; `jax.lax.create_token`.",
     ),
@@ -274,7 +274,7 @@ MISSING = (
     ),
     Missing(
         "jax.extend.core.Primitive",
-        "call_primitive def_bind_with_trace def_effectful_abstract_eval2 is_effectful is_high "
+        "def_bind_with_trace def_effectful_abstract_eval2 is_effectful is_high "
         "ref_allocating ref_primitive skip_canonicalization to_lojax",
         _OWN_TRACE,
         "`def_impl`, `def_abstract_eval`, `def_effectful_abstract_eval` and the tables of "

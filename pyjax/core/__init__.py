@@ -50,7 +50,6 @@ from pyjax.core.library_queries import trace_ctx as trace_ctx
 from pyjax.core.library_queries import unmapped_aval as unmapped_aval
 from pyjax.core.primitive import CallPrimitive as CallPrimitive
 from pyjax.core.primitive import Primitive as Primitive
-from pyjax.core.trace import Trace as Trace
 from pyjax.core.trace import Tracer as Tracer
 from pyjax.core.trace import is_concrete as is_concrete
 from pyjax.core.trace_queries import axis_names_in_context as unsafe_get_axis_names_DO_NOT_USE
@@ -60,6 +59,8 @@ from pyjax.core.trace_queries import nonempty_axis_env as nonempty_axis_env_DO_N
 from pyjax.core.trace_queries import take_current_trace as take_current_trace
 from pyjax.core.trace_queries import under_jit as unsafe_am_i_under_a_jit_DO_NOT_USE
 from pyjax.core.trace_queries import under_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE
+from pyjax.core.user_trace import Trace as Trace
+from pyjax.core.user_trace import TraceTag as TraceTag
 
 
 def __getattr__(name: str) -> _Any:

@@ -46,6 +46,9 @@ class Primitive:
     4.0
     """
 
+    # Of primitives that call a function as if it were written there; none here do.
+    call_primitive = map_primitive = False
+
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -80,8 +83,10 @@ class Primitive:
         """`bind` for primitives with one output: that output."""
         return _state.traces[0].process_primitive(self, args, params)[0]
 
-    def bind_with_trace(self, trace: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """`bind` under another trace."""
+    def bind_with_trace(self, trace: Any, args: Sequence[Any], *avals_and_params: Any) -> Any:
+        """`bind` under another trace: `bind_with_trace(trace, args, avals, params)`. The types of
+        arguments, which these have anyway, may be left out."""
+        params: dict[str, Any] = avals_and_params[-1]
         outs = trace.process_primitive(self, tuple(args), params)
         return outs if self.multiple_results else outs[0]
 

@@ -495,6 +495,14 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
         )
     cls, children, data = one
     children = list(children)
+    if cls is dict is prefix._type and data != prefix._data:
+        raise new_error(
+            ValueError,
+            f"Dict key mismatch at {path or 'the root'}; expected keys: {list(prefix._data)}, "
+            f"got keys: {list(data)}.",
+            "All trees have the structure of the first one, or that structure as a prefix.",
+            "Give both dicts the same keys.",
+        )
     if cls is not prefix._type or len(children) != len(prefix._children):
         raise new_error(
             ValueError,
@@ -506,12 +514,6 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
             "Give both trees the same keys and types; pyjax.tree.structure shows them.",
         )
     if data != prefix._data:
-        if cls is dict:
-            raise new_error(
-                ValueError,
-                f"Dict key mismatch at {path or 'the root'}; expected keys: {list(prefix._data)}, "
-                f"got keys: {list(data)}.",
-            )
         raise new_error(
             ValueError,
             f"Mismatch of custom node data at {path or 'the root'}: {prefix._data!r} != {data!r}; "

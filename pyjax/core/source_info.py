@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyjax._config.blocks import Leaving, take_out
 
@@ -99,6 +99,19 @@ def current_names() -> tuple[str, ...]:
     """The names of this thread's scopes, the outermost first."""
     opened = _scopes.opened
     return tuple([scope._name for scope in opened[::-1]]) if opened else ()
+
+
+class NameStack(NamedTuple):
+    """Names of scopes, the outermost first.
+
+    >>> str(NameStack(("encoder", "layer")))
+    'encoder/layer'
+    """
+
+    stack: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "/".join(self.stack)
 
 
 class Frame:
@@ -190,6 +203,11 @@ class Frame:
             if start <= self.lasti < end and number is not None:
                 return number
         return line
+
+    @property
+    def name_stack(self) -> NameStack:
+        """The names of scopes around it, the outermost first."""
+        return NameStack(self.names)
 
     def __repr__(self) -> str:
         return f"{os.path.basename(self.file_name)}:{self.line} ({self.function_name})"

@@ -134,6 +134,10 @@ class Tracer(Array):
     aval: Any
     _trace: Trace
 
+    def __init__(self, trace: Trace, aval: Any) -> None:
+        self._trace = trace
+        self.aval = aval
+
     # -- conversions to Python values -----------------------------------------------------------
 
     def to_concrete_value(self) -> Any:

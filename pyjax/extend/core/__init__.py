@@ -12,6 +12,7 @@ from pyjax.core import JaxprEqn as JaxprEqn
 from pyjax.core import JaxprTypeError as JaxprTypeError
 from pyjax.core import Literal as Literal
 from pyjax.core import Primitive as Primitive
+from pyjax.core import TraceTag as TraceTag
 from pyjax.core import Var as Var
 from pyjax.core import check_jaxpr as check_jaxpr
 from pyjax.core import concrete_or_error as concrete_or_error

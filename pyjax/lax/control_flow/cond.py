@@ -43,7 +43,7 @@ _no_operand = _NoOperand()
 
 
 def _check_branches(
-    names: Sequence[str], funs: Sequence[Any], traced: Sequence[TracedFunction]
+    function: str, names: Sequence[str], funs: Sequence[Any], traced: Sequence[TracedFunction]
 ) -> None:
     """All branches must return the structure and types of the first."""
     first = traced[0]
@@ -57,8 +57,8 @@ def _check_branches(
             )
             fail(
                 TypeError,
-                "cond branch outputs must have the same pytree structure, but they differ:\n\n"
-                f"{where}\n\nThe output of {names[0]} has structure {first.out_tree}, that of "
+                f"{function} branch outputs must have the same pytree structure, but they differ:"
+                f"\n\n{where}\n\nThe output of {names[0]} has structure {first.out_tree}, that of "
                 f"{name} "
                 f"{other.out_tree}: {difference}.",
                 "only one branch runs, and what follows needs to know what it returns.",
@@ -77,7 +77,7 @@ def _check_branches(
         if lines:
             fail(
                 TypeError,
-                f"cond branches must have equal output types but they differ.\n\n{where}\n\n"
+                f"{function} branches must have equal output types but they differ.\n\n{where}\n\n"
                 + "\n".join(lines),
                 "only one branch runs, and the type of the result must not depend on which.",
                 f"Revise {both} so that all output types match, e.g. with .astype, jnp.reshape"
@@ -95,6 +95,7 @@ def _component(path: Any) -> str:
 
 
 def choose_branch(
+    function: str,
     index: Any,
     names: Sequence[str],
     funs: Sequence[Callable[..., Any]],
@@ -102,13 +103,16 @@ def choose_branch(
     *,
     last_first: bool = False,
 ) -> Any:
-    """Trace and check the branches, and bind the primitive; `last_first`: index 0 is the last
-    function.
+    """Trace and check the branches, and bind the primitive.
+
+    Args:
+      function: the public one, for messages.
+      last_first: index 0 is the last function.
     """
     leaves, in_tree = tree_flatten((operands, {}))
     in_avals = avals_of(leaves)
-    traced = [trace_function("cond", f, in_tree, in_avals) for f in funs]
-    _check_branches(names, funs, traced)
+    traced = [trace_function(function, f, in_tree, in_avals) for f in funs]
+    _check_branches(function, names, funs, traced)
     for one in traced:
         one.check_aliases(leaves)
     branches, consts = with_common_leading(
@@ -169,7 +173,7 @@ def _cond(
             return result
     index = convert_element_type(pred, np.dtype(np.int32))
     names, funs = ("true_fun", "false_fun"), (true_fun, false_fun)
-    return choose_branch(index, names, funs, operands, last_first=True)
+    return choose_branch("cond", index, names, funs, operands, last_first=True)
 
 
 @api_boundary
@@ -270,4 +274,4 @@ def switch(
         if done:
             return result
     names = [f"branch {i}" for i in range(len(branches))]
-    return choose_branch(index, names, branches, operands)
+    return choose_branch("switch", index, names, branches, operands)

@@ -84,4 +84,4 @@ def platform_dependent(
         return default(*args)
     index = platform_index_p.bind1(platforms=tuple(platforms))
     names = [*per_platform, *(["default"] if default is not None else [])]
-    return choose_branch(index, names, funs, args)
+    return choose_branch("platform_dependent", index, names, funs, args)

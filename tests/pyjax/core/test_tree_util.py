@@ -99,6 +99,8 @@ def test_map_with_prefix_and_errors():
     assert tu.tree_leaves([1, None, 2], is_leaf=lambda x: x is None) == [1, None, 2]
     with pytest.raises(ValueError, match="Dict key mismatch"):
         tu.tree_map(lambda x, y: 0, {"a": 1}, {"b": 1})
+    with pytest.raises(ValueError, match=r"Dict key mismatch at \['a'\]; expected keys: \['b'\]"):
+        tu.tree_map(lambda x, y: 0, {"a": {"b": 1}}, {"a": {"b": 1, "c": 2}})
     with pytest.raises(ValueError, match="expected tuple with 2 children, got tuple with 3"):
         tu.tree_map(lambda x, y: 0, (1, 2), (1, 2, 3))
     with pytest.raises(ValueError, match="Too few leaves"):
