@@ -185,13 +185,6 @@ MISSING = (
         "Not written yet.",
         "`jax.experimental.compute_on.compute_on`.",
     ),
-    Missing(
-        "jax.experimental.custom_partitioning",
-        "ArrayMapping BATCHING CompoundFactor SdyShardingRule custom_partitioning "
-        "custom_partitioning_p",
-        "Programs are not partitioned automatically by user rules.",
-        "`jax.shard_map`, which says how a function is divided.",
-    ),
     Missing("jax.experimental.hijax", "HiPspec TransformedRef", _HIJAX, "`jax.ref`."),
     Missing(
         "jax.experimental.jet",

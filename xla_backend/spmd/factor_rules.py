@@ -19,6 +19,7 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.spmd.combiners import is_identity, simple_combiner
+from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factors import Dims, FactorMaker, Factors, no_factors
 from xla_backend.spmd.indexed_factors import (
     dynamic_slice,
@@ -224,8 +225,13 @@ def _ragged_all_to_all(node: Instruction) -> Factors:
     return _kept_dimensions(node, [d > 0 for d in range(node.shape.rank)], 2)
 
 
-def _to_or_from_parts(node: Instruction) -> Factors | None:
-    """The positions along manual axes, and what is left of each dimension."""
+def _custom_call(node: Instruction) -> Factors | None:
+    """What its rule says. To and from parts: the positions along manual axes, and what is left of
+    each dimension."""
+    rule = rule_of(node)
+    if rule is not None:
+        mappings = rule.mappings()
+        return None if mappings is None else Factors(*mappings)
     a = node.attributes
     if not isinstance(a, CustomCallAttributes) or a.target not in (
         "SPMDFullToShardShape",
@@ -253,7 +259,7 @@ _RULES: dict[Opcode, Callable[[Instruction], Factors | None]] = {
     Opcode.COLLECTIVE_PERMUTE: _exchange,
     Opcode.CONCATENATE: _concatenate,
     Opcode.CONVOLUTION: convolution,
-    Opcode.CUSTOM_CALL: _to_or_from_parts,
+    Opcode.CUSTOM_CALL: _custom_call,
     Opcode.DOT: dot,
     Opcode.DYNAMIC_SLICE: dynamic_slice,
     Opcode.DYNAMIC_UPDATE_SLICE: dynamic_update_slice,

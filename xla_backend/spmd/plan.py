@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from xla_backend.hlo.instruction import Computation
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -13,6 +14,7 @@ from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.emit import binary_computation
 from xla_backend.spmd.annotations import Annotations, sharding_of
+from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.manual import CONSTRAINT, TO_PARTS, annotation, manual_axes
 from xla_backend.spmd.propagation import Given, propagate
 from xla_backend.spmd.specs import PrimeMesh, Spec, common_prefix, whole
@@ -67,7 +69,7 @@ class Plan:
                 if annotation(node) == CONSTRAINT:
                     operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
                     self.values.links.append((operand, result))
-        self.specs = propagate(self.values, self.mesh, given, self.manual)
+        self.specs = propagate(self.values, self.mesh, given, self.manual, self._inferred)
         ends = [v for p in module.entry.parameters for v in self.values.of(p)]
         parameters = len(ends)
         ends += self.values.of(root)
@@ -80,6 +82,24 @@ class Plan:
         self.called: dict[Computation, Computation] = {}
         self.combinations: dict[tuple[Opcode, PrimitiveType], Computation] = {}
         self.new = HloModule(module.name)
+
+    def _inferred(self, node: Instruction, operands: Sequence[Spec]) -> Sequence[Spec]:
+        """What a call says of its results."""
+        rule = rule_of(node)
+        assert rule is not None
+        arrays = [self.values.of(operand)[0] for operand in node.operands]
+        found = rule.results_of(self.named(operands, arrays))
+        return () if found is None else self.read(found, self.values.of(node))
+
+    def named(self, specs: Sequence[Spec], values: Sequence[ArrayValue]) -> list[Sharding]:
+        """Specs by the axes of the first mesh, as far as these spell them."""
+        a = self.annotations
+        found = [a.sharding(a.along_whole_axes(s, v.shape)) for s, v in zip(specs, values)]
+        return [Sharding("mesh", mesh=a.first_mesh) if s.mesh is None else s for s in found]
+
+    def read(self, shardings: Sequence[Sharding], values: Sequence[ArrayValue]) -> list[Spec]:
+        """What a call says of its operands or results."""
+        return [self.annotations.given(s, v.shape, True).spec for s, v in zip(shardings, values)]
 
     def _in_axes_of_mesh(self, value: ArrayValue, given: Given | None) -> Spec:
         """How a value is cut that comes in or goes out: those outside know the axes of the mesh."""

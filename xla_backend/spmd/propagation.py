@@ -14,11 +14,12 @@ Where arrays disagree about a factor, or want the same axis for two factors, the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factor_rules import factors_of
 from xla_backend.spmd.factors import Factors, choose
 from xla_backend.spmd.specs import PrimeMesh, Spec, fitting, in_front_of, whole
@@ -47,9 +48,11 @@ def propagate(
     mesh: PrimeMesh,
     given: Mapping[ArrayValue, Given],
     manual: Mapping[ArrayValue, frozenset[int]],
+    infer: Callable[[Instruction, Sequence[Spec]], Sequence[Spec]],
 ) -> dict[ArrayValue, Spec]:
-    """A spec for each value; along its `manual` axes none is cut."""
-    return _Propagation(values, mesh, given, manual).run()
+    """A spec for each value; along its `manual` axes none is cut. `infer` gives the specs of the
+    results of a call that says itself how they follow from those of its operands."""
+    return _Propagation(values, mesh, given, manual, infer).run()
 
 
 @dataclass
@@ -62,19 +65,30 @@ class _Tied:
 
 
 @dataclass
+class _Inferred:
+    """A call whose results follow from its operands."""
+
+    node: Instruction
+    values: list[ArrayValue]
+    results: list[ArrayValue]
+
+
+@dataclass
 class _Propagation:
     values: Values
     mesh: PrimeMesh
     given: Mapping[ArrayValue, Given]
     manual: Mapping[ArrayValue, frozenset[int]]
+    infer: Callable[[Instruction, Sequence[Spec]], Sequence[Spec]]
     specs: dict[ArrayValue, Spec] = field(default_factory=dict)
 
     def run(self) -> dict[ArrayValue, Spec]:
         for value in self.values.all():
             own = self.given.get(value)
             self.specs[value] = whole(value.shape) if own is None else own.spec
-        tied = [_same(*link) for link in self.values.links if link[0].shape.is_array]
-        first: list[_Tied] = []
+        links = [link for link in self.values.links if link[0].shape.is_array]
+        tied: list[_Tied | _Inferred] = [_same(*link) for link in links]
+        first: list[_Tied | _Inferred] = []
         for computation in self.values.computations:
             for node in computation.post_order():
                 factors = factors_of(node)
@@ -82,6 +96,9 @@ class _Propagation:
                     tied.append(self._of_instruction(node, factors))
                     if node.opcode.is_elementwise or node.opcode in _FIRST:
                         first.append(tied[-1])
+                elif rule_of(node) is not None:
+                    operands = [self.values.of(operand)[0] for operand in node.operands]
+                    tied.append(_Inferred(node, operands, self.values.of(node)))
         self._settle(first, only_agreed=True)
         self._settle(tied, only_agreed=True)
         self._settle(tied, only_agreed=False)
@@ -93,12 +110,22 @@ class _Propagation:
         manual = manual_of_results(node, results, self.manual)
         return _Tied([*arrays, *results], factors, manual)
 
-    def _settle(self, tied: Sequence[_Tied], *, only_agreed: bool) -> None:
+    def _settle(self, tied: Sequence[_Tied | _Inferred], *, only_agreed: bool) -> None:
         changed = True
         while changed:
             changed = False
             for each in (*tied, *reversed(tied)):
-                changed |= self._spread(each, only_agreed)
+                if isinstance(each, _Inferred):
+                    changed |= self._infer(each)
+                else:
+                    changed |= self._spread(each, only_agreed)
+
+    def _infer(self, call: _Inferred) -> bool:
+        wanted = self.infer(call.node, [self.specs[value] for value in call.values])
+        changed = False
+        for value, spec in zip(call.results, wanted):
+            changed |= self._extend(value, spec)
+        return changed
 
     def _spread(self, tied: _Tied, only_agreed: bool) -> bool:
         factors, mesh, shapes = tied.factors, self.mesh, [value.shape for value in tied.values]

@@ -18,6 +18,7 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.spmd.annotations import sharding_of
+from xla_backend.spmd.custom import PartitioningRule, inlinable, rule_of
 from xla_backend.spmd.exchange import PartBuilder
 from xla_backend.spmd.factor_rules import factors_of
 from xla_backend.spmd.factors import Factors, choose, make_consistent, take_strays, where_they_are
@@ -159,9 +160,38 @@ class Writer:
         if axes:
             self._once(node, axes)
             return
+        rule = rule_of(node)
+        if rule is not None:
+            self._by_rule(node, rule)
+            return
         factors = factors_of(node)
         if factors is None or not self._on_parts(node, factors):
             self._on_wholes(node)
+
+    def _by_rule(self, node: Instruction, rule: PartitioningRule) -> None:
+        """What the call says that a device does with its parts."""
+        plan = self.plan
+        operands = [plan.values.of(operand)[0] for operand in node.operands]
+        results = plan.values.of(node)
+        named = [plan.named([plan.spec(v) for v in vs], vs) for vs in (operands, results)]
+        own = rule.partitioned(*named)
+        given = [self._in_form(v, s) for v, s in zip(operands, plan.read(own.operands, operands))]
+        specs = plan.read(own.results, results)
+        done = plan.new.add_computation(inlinable(own.computation, node, plan.channels))
+        assert done.root is not None
+        parts = [s.local(v.shape, plan.mesh) for v, s in zip(results, specs)]
+        for what, wanted, found in (
+            ("operands", [x.shape for x in given], [x.shape for x in done.parameters]),
+            ("results", parts, list(done.root.shape.tuple_shapes)),
+        ):
+            if [x.dimensions for x in wanted] != [x.dimensions for x in found]:
+                raise UnimplementedError(
+                    f"%{node.name}: parts of the {what} are {', '.join(map(str, wanted))} by their "
+                    f"shardings, and {', '.join(map(str, found))} in the program of a device"
+                )
+        made = self.b.add(Opcode.CALL, given, called=(done,), shape=done.root.shape)
+        for value, part, spec in zip(results, self._taken_apart(made), specs):
+            self._set(value, part, spec)
 
     def _axes_of_effect(self, node: Instruction) -> Axes:
         """Along which axes it is to be done once, and not by each device for its part."""

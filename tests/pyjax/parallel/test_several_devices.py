@@ -11,6 +11,7 @@ import pytest
 
 from tests.pyjax.parallel import (
     device_programs_arrays,
+    device_programs_custom,
     device_programs_errors,
     device_programs_shard_map,
 )
@@ -18,6 +19,7 @@ from tests.pyjax.parallel import (
 PROGRAMS = {
     **device_programs_arrays.PROGRAMS,
     **device_programs_shard_map.PROGRAMS,
+    **device_programs_custom.PROGRAMS,
     **device_programs_errors.PROGRAMS,
 }
 
