@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -213,6 +214,36 @@ class Workers:
                 raise AssertionError("a thread hangs")
         if self.failures:
             raise AssertionError("\n".join(self.failures))
+
+
+# Seconds for a child; it takes a fraction of one on an idle machine.
+FORK_LIMIT = 90
+
+
+def fork(name: str, run: Callable[[], None]) -> None:
+    """Run in a child of this process; raises if that fails, or does not end."""
+    pid = os.fork()
+    if pid == 0:
+        status = 9
+        try:
+            run()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    end = time.monotonic() + FORK_LIMIT
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            assert status == 0, f"{name} ended with status {status}"
+            return
+        time.sleep(0.002)
+    os.kill(pid, signal.SIGABRT)  # prints where it is
+    time.sleep(1)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    raise AssertionError(f"{name} hangs")
 
 
 def until(seconds: float, stop: threading.Event | None = None) -> bool:

@@ -4,11 +4,9 @@ known program and compiles new ones."""
 from __future__ import annotations
 
 import multiprocessing
-import os
 import random
-import signal
 import time
-import traceback
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +15,6 @@ import pyjax.numpy as jnp
 from tests.stress import work
 
 _known = pyjax.jit(lambda v: jnp.sin(v) @ jnp.cos(v))
-# Seconds for a child; it takes a fraction of one on an idle machine.
-_LIMIT = 90
 
 
 def _child(seed: int, x: pyjax.Array, expected: float) -> None:
@@ -27,31 +23,6 @@ def _child(seed: int, x: pyjax.Array, expected: float) -> None:
     assert float(_known(x)) == expected
     for piece in (work.new_program, work.product, work.linear_algebra, work.first_call):
         piece(draw)
-
-
-def _fork(seed: int, x: pyjax.Array, expected: float) -> None:
-    pid = os.fork()
-    if pid == 0:
-        status = 9
-        try:
-            _child(seed, x, expected)
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    end = time.monotonic() + _LIMIT
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            assert status == 0, f"child {seed} ended with status {status}"
-            return
-        time.sleep(0.002)
-    os.kill(pid, signal.SIGABRT)  # prints where it is
-    time.sleep(1)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    raise AssertionError(f"child {seed} hangs")
 
 
 def _in_pool(n: int) -> float:
@@ -67,10 +38,10 @@ def main() -> None:
     end = time.monotonic() + seconds
     forks = 0
     while time.monotonic() < end and work.until(draw.random() * 0.05, workers.stop):
-        _fork(seed + forks, x, expected)
+        work.fork(f"child {seed + forks}", partial(_child, seed + forks, x, expected))
         forks += 1
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        answers = pool.map_async(_in_pool, range(1, 20)).get(_LIMIT)
+        answers = pool.map_async(_in_pool, range(1, 20)).get(work.FORK_LIMIT)
         np.testing.assert_array_equal(answers, 2.0 * np.arange(1, 20))
     workers.finish()
     print(f"{forks} forks")
