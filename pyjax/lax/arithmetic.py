@@ -281,7 +281,7 @@ square_p: Primitive = define_unary(
     lambda g, ans, x: mul(g, mul(scalar_like(2, x), x)),
     lowering=lambda ctx, x: ctx.builder.add(Opcode.MULTIPLY, (x, x), shape=ctx.shapes_out[0]),
 )
-log_p: Primitive = define_unary("log", Opcode.LOG, INEXACT, lambda g, ans, x, accuracy: div(g, x))
+log_p: Primitive = define_unary("log", Opcode.LOG, INEXACT, lambda g, ans, x, **_: div(g, x))
 floor_p: Primitive = define_unary("floor", Opcode.FLOOR, FLOATING, ZERO_TANGENT)
 
 

@@ -84,7 +84,7 @@ def _times(factor: float, x: Array) -> Array:
     return mul(scalar_like(factor, x), x)
 
 
-def _exp2_lowering(ctx: Any, x: Any, *, accuracy: Any) -> Any:
+def _exp2_lowering(ctx: Any, x: Any, **_: Any) -> Any:
     # A power of 2 rather than exp(x log 2), which loses digits in proportion to |x|.
     shape = ctx.shapes_out[0]
     return ctx.builder.add(Opcode.POWER, (ctx.builder.full(shape, 2), x), shape=shape)
@@ -103,29 +103,29 @@ def _round_lowering(ctx: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
 
 # name, opcode, accepted dtypes, tangent(g, ans, x)
 _UNARY = [
-    ("exp", Opcode.EXPONENTIAL, INEXACT, lambda g, ans, x, accuracy: mul(g, ans)),
+    ("exp", Opcode.EXPONENTIAL, INEXACT, lambda g, ans, x, **_: mul(g, ans)),
     (
         "expm1",
         Opcode.EXPONENTIAL_MINUS_ONE,
         INEXACT,
-        lambda g, ans, x, accuracy: mul(g, _one_plus(ans)),
+        lambda g, ans, x, **_: mul(g, _one_plus(ans)),
     ),
-    ("log1p", Opcode.LOG_PLUS_ONE, INEXACT, lambda g, ans, x, accuracy: div(g, _one_plus(x))),
+    ("log1p", Opcode.LOG_PLUS_ONE, INEXACT, lambda g, ans, x, **_: div(g, _one_plus(x))),
     (
         "tanh",
         Opcode.TANH,
         INEXACT,
-        lambda g, ans, x, accuracy: mul(add(g, mul(g, ans)), _one_minus(ans)),
+        lambda g, ans, x, **_: mul(add(g, mul(g, ans)), _one_minus(ans)),
     ),
     (
         "logistic",
         Opcode.LOGISTIC,
         INEXACT,
-        lambda g, ans, x, accuracy: mul(g, mul(ans, _one_minus(ans))),
+        lambda g, ans, x, **_: mul(g, mul(ans, _one_minus(ans))),
     ),
-    ("sin", Opcode.SINE, INEXACT, lambda g, ans, x, accuracy: mul(g, cos(x))),
-    ("cos", Opcode.COSINE, INEXACT, lambda g, ans, x, accuracy: neg(mul(g, sin(x)))),
-    ("tan", Opcode.TAN, INEXACT, lambda g, ans, x, accuracy: mul(g, _one_plus(square(ans)))),
+    ("sin", Opcode.SINE, INEXACT, lambda g, ans, x, **_: mul(g, cos(x))),
+    ("cos", Opcode.COSINE, INEXACT, lambda g, ans, x, **_: neg(mul(g, sin(x)))),
+    ("tan", Opcode.TAN, INEXACT, lambda g, ans, x, **_: mul(g, _one_plus(square(ans)))),
     ("asin", Opcode.ASIN, INEXACT, lambda g, ans, x: mul(g, rsqrt(_one_minus(square(x))))),
     ("acos", Opcode.ACOS, INEXACT, lambda g, ans, x: neg(mul(g, rsqrt(_one_minus(square(x)))))),
     ("sinh", Opcode.SINH, INEXACT, lambda g, ans, x: mul(g, cosh(x))),
@@ -142,19 +142,19 @@ _UNARY = [
         "sqrt",
         Opcode.SQRT,
         INEXACT,
-        lambda g, ans, x, accuracy: mul(g, div(scalar_like(0.5, x), ans)),
+        lambda g, ans, x, **_: mul(g, div(scalar_like(0.5, x), ans)),
     ),
     (
         "rsqrt",
         Opcode.RSQRT,
         INEXACT,
-        lambda g, ans, x, accuracy: mul(g, _times(-0.5, div(ans, x))),
+        lambda g, ans, x, **_: mul(g, _times(-0.5, div(ans, x))),
     ),
     (
         "cbrt",
         Opcode.CBRT,
         FLOATING,
-        lambda g, ans, x, accuracy: mul(g, _times(1 / 3, integer_pow(ans, -2))),
+        lambda g, ans, x, **_: mul(g, _times(1 / 3, integer_pow(ans, -2))),
     ),
     ("ceil", Opcode.CEIL, FLOATING, ZERO_TANGENT),
     (
@@ -180,7 +180,7 @@ exp2_p: Primitive = define_unary(
     "exp2",
     None,
     INEXACT,
-    lambda g, ans, x, accuracy: mul(g, _times(math.log(2), ans)),
+    lambda g, ans, x, **_: mul(g, _times(math.log(2), ans)),
     lowering=_exp2_lowering,
 )
 atan_p: Primitive = define_unary(

@@ -1,8 +1,9 @@
-"""Interpreters that users write, and names of scopes around operations."""
+"""Interpreters that libraries write: traces, names of scopes, primitives that they bind."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import pyjax
 from pyjax import lax
@@ -71,3 +72,12 @@ def test_names_of_scopes_around_an_operation() -> None:
     (eqn,) = pyjax.make_jaxpr(lambda x: x + 1)(1.0).eqns
     assert str(eqn.source_info.name_stack) == "" and eqn.source_info.name_stack.stack == ()
     assert not (eqn.primitive.call_primitive or eqn.primitive.map_primitive)
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log1p", "expm1", "sin", "sqrt", "cbrt"])
+def test_primitives_that_libraries_bind_without_parameters(name: str) -> None:
+    """Inverses of functions, made equation by equation, have the parameters of the others."""
+    primitive, function = getattr(lax, f"{name}_p"), getattr(lax, name)
+    for transform in (pyjax.jit, pyjax.vmap, lambda f: pyjax.vmap(pyjax.grad(pyjax.grad(f)))):
+        bound = transform(lambda x: primitive.bind(x))
+        np.testing.assert_array_equal(bound(np.ones(2)), transform(function)(np.ones(2)))
