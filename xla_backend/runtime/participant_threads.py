@@ -78,31 +78,44 @@ def run_together(
       RuntimeError: the system has no thread for a task. What a signal's handler raises while the
         caller waits. All tasks have ended then.
     """
-    ended: SimpleQueue[tuple[int, Outcome[Result]]] = SimpleQueue()
+    caller, thread = "caller", "thread"
+    owners: dict[int, str] = {}  # of tasks: who takes one first runs it, or says that nobody does
+    outcomes: dict[int, Outcome[Result]] = {}
+    ended: SimpleQueue[None] = SimpleQueue()
 
     def started(number: int, task: Callable[[], Result]) -> None:
         context = contextvars.copy_context()
-        _thread().tasks.put(lambda: ended.put((number, Outcome(lambda: context.run(task)))))
 
-    outcomes: dict[int, Outcome[Result]] = {}
+        def run() -> None:
+            if owners.setdefault(number, thread) == thread:
+                outcomes[number] = Outcome(lambda: context.run(task))
+                ended.put(None)
+
+        _thread().tasks.put(run)
+
+    def waits() -> bool:
+        return any(owners.get(n, thread) == thread and n not in outcomes for n in others)
+
+    others = range(1, len(tasks))
     interrupt: BaseException | None = None
-    running = 1
-    try:
-        for number, task in enumerate(tasks[1:], 1):
-            started(number, task)
-            running += 1
-        outcomes[0] = Outcome(tasks[0])
-    except BaseException as error:
-        interrupt = error
-        stop()
-        running -= 0 not in outcomes
-    while len(outcomes) < running:
+    begun = False
+    while True:
+        # What a call gives is lost where a handler raises after it: nothing here depends on that.
         try:
-            number, outcome = ended.get()
-            outcomes[number] = outcome
+            if not begun:
+                begun = True
+                for number in others:
+                    started(number, tasks[number])
+                outcomes[0] = Outcome(tasks[0])
+            elif interrupt is not None:
+                for number in others:
+                    owners.setdefault(number, caller)
+                stop()
+            while waits():
+                ended.get()
+            break
         except BaseException as error:
             interrupt = error
-            stop()
     if interrupt is not None:
         raise interrupt
     return [outcomes[number] for number in range(len(tasks))]
