@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 # The others run in `make test-slow`; of what they show, most has tests of its own.
-ALWAYS = ("quickstart", "configuration", "sharp_bits", "writing_a_pass")
+ALWAYS = ("quickstart", "configuration", "several_devices", "sharp_bits", "writing_a_pass")
 
 
 def notebooks() -> list[Any]:
