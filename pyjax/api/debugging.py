@@ -12,6 +12,7 @@ from pyjax.core.errors import fail, new_error
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.lax.callbacks import debug_callback, debug_print
+from pyjax.lax.inspect_sharding import inspect_sharding_p
 from pyjax.sharding.shardings import Sharding
 
 _logger = logging.getLogger("pyjax.debug")
@@ -121,18 +122,13 @@ log = functools.partial(print, _use_logging=True)
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:
-    """Call `callback` with the sharding of an array.
-
-    Raises:
-      NotImplementedError: inside a transformation.
+    """Call `callback` with the sharding of an array; inside of `jit` when the program is compiled,
+    with the one that the compiler has chosen.
 
     >>> inspect_array_sharding(jnp.ones(3), callback=lambda s: print(len(s.device_set)))
     1
     """
     if isinstance(value, Tracer):
-        raise new_error(
-            NotImplementedError,
-            "inspect_array_sharding inside jit: layouts are known for arrays only; call it on the "
-            "result.",
-        )
-    callback(value.sharding)
+        inspect_sharding_p.bind_all(value, callback=callback)
+    else:
+        callback(value.sharding)

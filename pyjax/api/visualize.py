@@ -102,11 +102,10 @@ def _coloured(number: int, cell: str, color_map: Any) -> str:
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
-    """`visualize_sharding` of an array.
+    """`visualize_sharding` of an array; inside of `jit` when the program is compiled.
 
     Raises:
       ValueError: it has no one or two dimensions.
-      NotImplementedError: inside of a transformation; draw the result.
 
     >>> from pyjax import numpy as jnp
     >>> visualize_array_sharding(jnp.ones((2, 2)), use_color=False)

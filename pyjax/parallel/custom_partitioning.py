@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from pyjax.api.call_signature import CallSignature
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.core.avals import ShapedArray, abstractify
@@ -31,13 +29,17 @@ from pyjax.interpreters.rules import Unsupported, define_primitive
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.parallel.shard_map_primitive import in_body
 from pyjax.parallel.sharding_rules import SdyShardingRule, parse_rule
-from pyjax.sharding.hlo_shardings import hlo_mesh, hlo_sharding, named_sharding
-from pyjax.sharding.mesh import Mesh, devices_in_context
+from pyjax.sharding.hlo_shardings import (
+    hlo_mesh,
+    hlo_sharding,
+    mesh_of_devices,
+    named_sharding,
+)
+from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.builder import HloBuilder
-from xla_backend.hlo.device_lists import Mesh as HloMesh
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -190,7 +192,7 @@ class _Rule(PartitioningRule):
     def mappings(self) -> Mappings | None:
         rule = self.definition.rule
         if callable(rule):
-            mesh = self._mesh(HloMesh((("devices", len(self.devices)),)))
+            mesh = mesh_of_devices(None, self.devices)
             plain = [(self.in_tree, self.in_avals), (self.out_tree, self.out_avals)]
             shapes = [tree_unflatten(t, list(map(_struct, avals))) for t, avals in plain]
             rule = rule(*self.static, mesh, *shapes)
@@ -247,24 +249,12 @@ class _Rule(PartitioningRule):
 
         return trace_to_jaxpr(run, parts)[0]
 
-    def _mesh(self, where: HloMesh) -> Mesh:
-        """That in context, if it is the program's; else one with the same axes."""
-        context = devices_in_context()
-        if not context.empty and {*context.devices.flat} == {*self.devices}:
-            if len(where.axes) == 1 or hlo_mesh(context, self.devices) == where:
-                return context
-        ids = where.ids()
-        grid = np.empty(ids.shape, object)
-        for place, number in np.ndenumerate(ids):
-            grid[place] = self.devices[number]
-        return Mesh(grid, tuple(name for name, _ in where.axes))
-
     def _described(
         self, shardings: Sequence[Sharding], avals: Sequence[ShapedArray], tree: PyTreeDef
     ) -> tuple[Mesh, Any]:
         """The mesh, and arrays by shape, dtype and sharding."""
         where = next((s.mesh for s in shardings if s.mesh is not None), None)
-        mesh = self._mesh(where or HloMesh((("devices", len(self.devices)),)))
+        mesh = mesh_of_devices(where, self.devices)
         found = []
         for aval, sharding in zip(avals, shardings):
             rank = len(aval.shape)

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+import numpy as np
+
 from pyjax.core.errors import new_error
-from pyjax.sharding.mesh import AbstractMesh, Mesh
+from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding
 from xla_backend.hlo import device_lists, sharding
@@ -87,6 +89,20 @@ def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device]) -> device_lis
             "make the meshes of the same devices, or device_put the arguments to one mesh",
         )
     return device_lists.Mesh(axes, tuple(numbers[device] for device in own))
+
+
+def mesh_of_devices(where: device_lists.Mesh | None, devices: Sequence[Device]) -> Mesh:
+    """The mesh that a program of these devices calls so: that in context, if it is, else one with
+    the same axes. None: the program names no mesh."""
+    context = devices_in_context()
+    if not context.empty and {*context.devices.flat} == {*devices}:
+        if where is None or hlo_mesh(context, devices) == where:
+            return context
+    where = where or device_lists.Mesh((("devices", len(devices)),))
+    grid = np.empty(where.sizes, object)
+    for place, number in np.ndenumerate(where.ids()):
+        grid[place] = devices[number]
+    return Mesh(grid, tuple(name for name, _ in where.axes))
 
 
 def named_sharding(found: sharding.Sharding, mesh: Mesh, ndim: int) -> NamedSharding:

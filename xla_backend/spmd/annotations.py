@@ -56,9 +56,9 @@ class Annotations:
         self.mesh = PrimeMesh(tuple(sizes), ids, self._names(len(sizes)))
 
     @property
-    def first_mesh(self) -> Mesh:
-        """The first one that the module names; where it names none, all devices in a row."""
-        return self._meshes[0] if self._meshes else Mesh((("devices", self.mesh.size),))
+    def first_mesh(self) -> Mesh | None:
+        """The first one that the module names."""
+        return self._meshes[0] if self._meshes else None
 
     def _names(self, count: int) -> tuple[str, ...]:
         """Names of the axes, for texts: those of the first mesh."""

@@ -95,7 +95,10 @@ class Plan:
         """Specs by the axes of the first mesh, as far as these spell them."""
         a = self.annotations
         found = [a.sharding(a.along_whole_axes(s, v.shape)) for s, v in zip(specs, values)]
-        return [Sharding("mesh", mesh=a.first_mesh) if s.mesh is None else s for s in found]
+        mesh = a.first_mesh
+        if mesh is None:
+            return found
+        return [Sharding("mesh", mesh=mesh) if s.mesh is None else s for s in found]
 
     def read(self, shardings: Sequence[Sharding], values: Sequence[ArrayValue]) -> list[Spec]:
         """What a call says of its operands or results."""

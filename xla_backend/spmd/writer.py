@@ -156,13 +156,13 @@ class Writer:
         if kind:
             self._annotation(node, kind)
             return
-        axes = self._axes_of_effect(node)
-        if axes:
-            self._once(node, axes)
-            return
         rule = rule_of(node)
         if rule is not None:
             self._by_rule(node, rule)
+            return
+        axes = self._axes_of_effect(node)
+        if axes:
+            self._once(node, axes)
             return
         factors = factors_of(node)
         if factors is None or not self._on_parts(node, factors):

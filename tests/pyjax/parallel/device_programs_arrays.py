@@ -189,6 +189,23 @@ PROGRAMS = {
         with contextlib.redirect_stdout(out):
             pyjax.debug.visualize_array_sharding(put(DATA, P("a", "b")), use_color=False)
         assert all(f"CPU {k}" in out.getvalue() for k in range(8)), out.getvalue()
+        inside = io.StringIO()
+        with contextlib.redirect_stdout(inside):
+            look = lambda x: pyjax.debug.visualize_array_sharding(x, use_color=False)
+            pyjax.jit(lambda x: (look(x), x)[1])(put(DATA, P("a", "b")))
+        assert inside.getvalue() == out.getvalue()
+        seen = []
+        look = lambda x: pyjax.debug.inspect_array_sharding(x, callback=seen.append)
+        def f(x):
+            y = x @ x.T
+            look(y)
+            pyjax.vmap(look)(x)
+            return pyjax.lax.scan(lambda c, v: (look(c), (c + v, None))[1], x[0], x)[0]
+        pyjax.jit(pyjax.value_and_grad(lambda x: f(x).sum()))(put(DATA, P("a")))
+        assert seen[0] == over(P("a")) and over(P("a")) in seen[1:] and len(seen) >= 3, seen
+        seen.clear()
+        pyjax.jit(lambda x: (look(x), x)[1])(1.0)
+        assert [s.device_set for s in seen] == [{devices[0]}]
     """,
     "threads at once": """
         import threading
