@@ -39,10 +39,11 @@ cpu_collectives_implementation = option(
     default="gloo",
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Engine of collectives between CPU processes: with mpi, distributed.initialize() asks "
-    "MPI how many processes there are and which this one is; with the others it must be told.",
-    interactions="Programs have one process yet, in which nothing is exchanged. megascale is "
-    "another project's engine, which distributed.initialize() does without, and says so.",
+    help="Engine of collectives between CPU processes. It is MPI, whatever this says: with mpi, "
+    "distributed.initialize() asks MPI how many processes there are and which this one is, also "
+    "where no launcher has left a sign in the environment.",
+    interactions="No maintained Python package brings gloo, and megascale is another project's "
+    "engine: distributed.initialize() does without, and says so of the latter.",
 )
 
 cpu_enable_async_dispatch = option(

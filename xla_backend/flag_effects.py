@@ -111,9 +111,14 @@ _COMPILATION = frozenset(
         "xla_gpu_ptx_compiler_extra_flags",
     }
 )
-# Read where devices are made, and where the environment variable is.
+# Read where devices are made, where the environment variable is, and while programs run.
 _ELSEWHERE = frozenset(
-    {"xla_dump_disable_metadata", "xla_flags_reset", "xla_force_host_platform_device_count"}
+    {
+        "xla_cpu_collective_timeout_seconds",
+        "xla_dump_disable_metadata",
+        "xla_flags_reset",
+        "xla_force_host_platform_device_count",
+    }
 )
 
 ACTING = (

@@ -20,7 +20,7 @@ MEANINGS: dict[str, str] = {
     "xla_cpu_collective_call_warn_stuck_timeout_seconds": (
         "Warn when CPU collective waits this long."
     ),
-    "xla_cpu_collective_timeout_seconds": "Overall timeout of one CPU collective.",
+    "xla_cpu_collective_timeout_seconds": "How long one CPU collective waits for other processes.",
     "xla_cpu_copy_insertion_use_region_analysis": "Finer live-range analysis when removing copies.",
     "xla_cpu_emitter_verification_level": "How often emitted MLIR is verified.",
     "xla_cpu_enable_concurrency_optimized_scheduler": "Deprecated form of scheduler choice.",

@@ -421,7 +421,8 @@ class Jit:
         """Where the program runs, for arguments that are committed to a device, or are not, and how
         these and its results lie."""
         inputs = self._shardings.of_arguments(traced, leaves)
-        place = place_of(traced.with_constants, inputs, device, committed, self._name)
+        lying = [*inputs, *self._shardings.of_results(traced)]
+        place = place_of(traced.with_constants, lying, device, committed, self._name)
         return place, self._shardings.layouts(traced, inputs, place)
 
     def _warn_of_donations(self, traced: TracedFunction, donated: tuple[bool, ...]) -> None:

@@ -75,7 +75,7 @@ class JitShardings:
           ValueError: a sharding does not fit its array.
         """
         found = list(result_shardings(traced.with_constants, inputs, place.device))
-        wanted = self._of_outputs(traced)
+        wanted = self.of_results(traced)
         if any(s is not None for s in wanted):
             found = found or [None] * len(wanted)
             found = [own if own is not None else other for own, other in zip(wanted, found)]
@@ -112,7 +112,7 @@ class JitShardings:
             return list(results)
         return [
             sharding_constraint_p.bind1(x, sharding=s) if isinstance(s, NamedSharding) else x
-            for x, s in zip(results, self._of_outputs(traced))
+            for x, s in zip(results, self.of_results(traced))
         ]
 
     def _of_arguments(self, traced: TracedFunction) -> list[Sharding | None]:
@@ -130,7 +130,7 @@ class JitShardings:
             )
         return _spread("arguments", self.inputs, args, avals)
 
-    def _of_outputs(self, traced: TracedFunction) -> list[Sharding | None]:
+    def of_results(self, traced: TracedFunction) -> list[Sharding | None]:
         if self._outputs is None:
             return []
         avals = traced.out_avals

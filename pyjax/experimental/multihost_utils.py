@@ -1,23 +1,35 @@
-"""Exchange between the processes of a program. There is one process: it has what all have."""
+"""Exchange between the processes of a program, of values that each has for itself."""
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from pyjax.core.array import Array
+from pyjax.core.dtypes import canonicalize_dtype
 from pyjax.core.errors import fail
-from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
-from pyjax.parallel.global_arrays import make_array_from_process_local_data
+from pyjax.core.tree_util import (
+    tree_broadcast,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+)
+from pyjax.parallel.global_arrays import (
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import process_count, process_index
-from pyjax.runtime.placement import device_get, device_put
+from pyjax.runtime.placement import device_get, device_put, typeof
+from pyjax.runtime.processes import Part, gather
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, SingleDeviceSharding
+from xla_backend.runtime.processes.joined import joined
 
 
 class ProcessFailureError(RuntimeError):
@@ -35,70 +47,151 @@ class ProcessFailureError(RuntimeError):
         self.failed_devices = failed_devices
 
 
-def _alone(name: str) -> None:
-    if process_count() > 1:
-        fail(
-            NotImplementedError,
-            f"multihost_utils.{name} in a program of {process_count()} processes.",
-            "this library has no exchange between processes yet",
-            "Run one process with several devices (jax_num_cpu_devices).",
-        )
-
-
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """What process 0 (or the one that says `is_source`) has, in all: NumPy arrays.
+    """What process 0 (or the one that says `is_source`) has, in all: NumPy arrays. All processes
+    call it, with values of the same shapes and types.
+
+    Raises:
+      ValueError: no process is the source, or several are; shapes or types differ.
 
     >>> broadcast_one_to_all({"a": 3})
     {'a': array(3)}
     """
-    _alone("broadcast_one_to_all")
-    if is_source is False and process_index() == 0:
+    leaves, tree = tree_flatten(in_tree)
+    gives = process_index() == 0 if is_source is None else is_source
+    arrays = [_host_array(x) for x in leaves]
+    kinds = _kinds(arrays)
+    label = ("broadcast_one_to_all", kinds, bool(gives))
+    parts = _gather(label, arrays if gives else [], "broadcast_one_to_all")
+    sources = [n for n, part in enumerate(parts) if part.label[2:] == (True,)]
+    if len(sources) != 1:
         fail(
             ValueError,
-            "broadcast_one_to_all: this process is not the source, and there is no other.",
-            fix="Leave is_source out, or say True in one process.",
+            f"broadcast_one_to_all: {len(sources)} of {len(parts)} processes are the source.",
+            "all get what one has",
+            "Leave is_source out, or say True in one process.",
         )
-    return tree_map(np.asarray, device_get(in_tree))
+    _check_kinds("broadcast_one_to_all", kinds, [part.label[1] for part in parts])
+    if len(parts) == 1:
+        return tree_unflatten(tree, [np.asarray(device_get(x)) for x in leaves])
+    return tree_unflatten(tree, _read(parts[sources[0]], arrays))
 
 
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """The values of all processes: along a new first axis, or with `tiled` along the first one;
-    of arrays over all processes the whole value. NumPy arrays.
+    of arrays over all processes the whole value. NumPy arrays. All processes call it, with values
+    of the same shapes and types.
+
+    Raises:
+      ValueError: shapes or types differ; or an array over several processes, without `tiled`.
 
     >>> process_allgather(np.arange(2)).shape
     (1, 2)
     """
-    _alone("process_allgather")
+    leaves, tree = tree_flatten(in_tree)
+    whole = {n: _whole(x, tiled) for n, x in enumerate(leaves) if _lies_elsewhere(x)}
+    arrays = [_host_array(x) for n, x in enumerate(leaves) if n not in whole]
+    kinds = _kinds(arrays)
+    parts = _gather(("process_allgather", kinds), arrays, "process_allgather")
+    _check_kinds("process_allgather", kinds, [part.label[1] for part in parts])
+    of_leaves = zip(*[_read(part, arrays) for part in parts])
+    together = [
+        np.concatenate(values) if tiled and values[0].ndim else np.stack(values)
+        for values in of_leaves
+    ]
+    gathered = iter(together)
+    found = [whole[n] if n in whole else next(gathered) for n in range(len(leaves))]
+    return tree_unflatten(tree, found)
 
-    def gather(x: Any) -> np.ndarray:
-        value = np.asarray(device_get(x))
-        return value if tiled and value.ndim else value[None]
 
-    return tree_map(gather, in_tree)
+def _gather(label: Any, arrays: Sequence[np.ndarray], what: str) -> list[Part]:
+    if process_count() == 1:
+        return [Part(label, np.zeros(0, np.uint8))]
+    return gather(label, arrays, f"multihost_utils.{what}")
+
+
+def _host_array(x: Any) -> np.ndarray:
+    """A value with the type that arrays have, in memory in one piece; of one process as it is."""
+    value = np.asarray(device_get(x))
+    if process_count() == 1:
+        return value
+    return np.asarray(value, canonicalize_dtype(value.dtype), order="C")
+
+
+def _kinds(arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+    return tuple((x.dtype.name, x.shape) for x in arrays)
+
+
+def _check_kinds(name: str, own: Any, all_kinds: Sequence[Any]) -> None:
+    for process, kinds in enumerate(all_kinds):
+        if kinds != own:
+            texts = [
+                ", ".join(f"{dtype}{list(shape)}" for dtype, shape in of) or "nothing"
+                for of in (kinds, own)
+            ]
+            fail(
+                ValueError,
+                f"{name}: process {process} has {texts[0]}, and process {process_index()} "
+                f"{texts[1]}",
+                "values that processes exchange have the same shapes and types",
+                "call it in all processes, in the same order, with the same kinds of values",
+            )
+
+
+def _read(part: Part, like: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays that a process gave, whose shapes and types are these."""
+    return list(like) if process_count() == 1 else part.arrays([(x.dtype, x.shape) for x in like])
+
+
+def _lies_elsewhere(x: Any) -> bool:
+    return isinstance(x, Array) and not x.is_fully_addressable
+
+
+def _whole(x: Any, tiled: bool) -> np.ndarray:
+    """An array over several processes."""
+    if not tiled:
+        fail(
+            ValueError,
+            "Gathering global non-fully-addressable arrays only supports tiled=True",
+            f"{typeof(x)} lies over the devices of several processes: it has no value of each",
+            "process_allgather(x, tiled=True) gives the whole array",
+        )
+    everywhere = NamedSharding(x.sharding.mesh, PartitionSpec())
+    return np.asarray(device_put(x, everywhere))
 
 
 def sync_global_devices(name: str) -> None:
     """Wait until all processes are here.
 
     Raises:
-      ValueError: another one waits at a place of another name.
+      AssertionError: another one waits at a place of another name.
 
     >>> sync_global_devices("checkpoint written")
     """
-    assert_equal(zlib.crc32(name.encode()), f"sync_global_devices name mismatch ('{name}')")
+    parts = _gather(("sync_global_devices", name), [], f"sync_global_devices({name!r})")
+    for process, part in enumerate(parts):
+        if part.label != ("sync_global_devices", name):
+            fail(
+                AssertionError,
+                f"sync_global_devices name mismatch ('{name}'): process {process} is at "
+                f"{': '.join(map(str, part.label[:2]))}",
+                "all processes wait at the same places, in the same order",
+                "give the place the same name in all of them",
+            )
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """Check that all processes have the same values.
 
     Raises:
-      AssertionError: one has others.
+      AssertionError: one has others than process 0.
 
     >>> assert_equal({"step": 3})
     """
     expected = tree_leaves(broadcast_one_to_all(in_tree))
     for x, y in zip(tree_leaves(in_tree), expected):
-        if not np.array_equal(np.asarray(x), y, equal_nan=np.asarray(y).dtype.kind in "fc"):
+        mine = _host_array(x)
+        if not np.array_equal(mine, y, equal_nan=np.asarray(y).dtype.kind in "fc"):
             raise AssertionError(f"{fail_message} Expected: {y}; got: {x}.")
 
 
@@ -109,7 +202,6 @@ def reached_preemption_sync_point(step_id: int) -> bool:
     >>> reached_preemption_sync_point(3)
     False
     """
-    _alone("reached_preemption_sync_point")
     return False
 
 
@@ -124,8 +216,14 @@ def live_devices(devices: Sequence[Any]) -> Iterator[list[Any]]:
     ...     len(alive) == len(pyjax.devices())
     True
     """
-    _alone("live_devices")
-    yield list(devices)
+    shared = joined()
+    alive = [d for d in devices if shared is None or d.process_index not in shared.world.ended]
+    yield alive
+    if shared is None:
+        return
+    failed = [d for d in alive if d.process_index in shared.world.ended]
+    if failed:
+        raise ProcessFailureError(failed)
 
 
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
@@ -139,7 +237,6 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
     >>> host_local_array_to_global_array(np.arange(2.0), mesh, pyjax.P("i")).sharding.spec
     P('i',)
     """
-    _alone("host_local_array_to_global_array")
     specs = tree_broadcast(pspecs, local_inputs, is_leaf=_is_spec)
     return tree_map(
         lambda x, spec: make_array_from_process_local_data(
@@ -151,7 +248,8 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
 
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """The part of arrays that this process has, on its first device.
+    """The part of arrays that this process has: over its devices of the mesh, or, where it has all
+    of them, on the first.
 
     >>> import pyjax
     >>> mesh = pyjax.make_mesh((1,), ("i",))
@@ -159,17 +257,24 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     >>> global_array_to_host_local_array(x, mesh, pyjax.P("i")).tolist()
     [0.0, 1.0]
     """
-    _alone("global_array_to_host_local_array")
-    tree_broadcast(pspecs, global_inputs, is_leaf=_is_spec)
+    specs = tree_broadcast(pspecs, global_inputs, is_leaf=_is_spec)
 
-    def local(x: Any) -> Any:
-        place = (
-            x.sharding.addressable_devices if type(x) is DeviceArray else global_mesh.devices.flat
-        )
-        device = min(place, key=lambda d: d.id)
-        return device_put(device_get(x), SingleDeviceSharding(device))
+    def local(x: Any, spec: PartitionSpec | None) -> Any:
+        if not global_mesh.is_multi_process:
+            over = x.sharding.addressable_devices if type(x) is DeviceArray else None
+            device = min(over or global_mesh.devices.flat, key=lambda d: d.id)
+            return device_put(device_get(x), SingleDeviceSharding(device))
+        spec = spec or PartitionSpec()
+        whole = device_put(x, NamedSharding(global_mesh, spec))
+        shards = whole.addressable_shards
+        own = NamedSharding(global_mesh.local_mesh, spec)
+        shape = [
+            sum(stop - start for start, stop in {s.index[d].indices(size)[:2] for s in shards})
+            for d, size in enumerate(whole.shape)
+        ]
+        return make_array_from_single_device_arrays(shape, own, [s.data for s in shards])
 
-    return tree_map(local, global_inputs)
+    return tree_map(local, global_inputs, specs)
 
 
 def _is_spec(x: Any) -> bool:

@@ -1,9 +1,9 @@
-"""Meshes of this process's devices, and arrays put together from parts."""
+"""Meshes of devices, and arrays put together from parts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail, new_error
-from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
+from pyjax.core.tree_util import tree_broadcast, tree_map
 from pyjax.runtime.array import DeviceArray, array_from, array_spec, laid_out, relaid
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import devices as all_devices
@@ -97,11 +97,14 @@ def make_array_from_callback(
                     f"{index}, but {want} is needed.",
                 )
         parts.append(device_put(made[key], device))
+    if not parts:
+        return _array_elsewhere("make_array_from_callback", shape, sharding, dtype)
     return _of_parts(shape, sharding, parts)
 
 
 def _of_parts(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[DeviceArray]) -> Array:
-    """The array of arrays in the memory of its devices, one each, which it shares."""
+    """The array of arrays in the memory of those of its devices that are here, one each, which it
+    shares."""
     group = resolve_device(sharding)
     if not isinstance(group, DeviceGroup):
         return relaid(parts[0], sharding)
@@ -109,7 +112,7 @@ def _of_parts(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Device
     aval = parts[0].aval.update(shape=shape, weak_type=False)
     spec = laid_out(array_spec(aval, group, True), sharding)
     buffers = []
-    for device in group.devices:
+    for device in group.here:
         part = by_device[device]
         part.block_until_ready()
         buffers.append(part.memory()[0])
@@ -141,7 +144,8 @@ def make_array_from_single_device_arrays(
             f"that is how many devices of {sharding} this process has",
         )
     if not here:
-        return _array_elsewhere(tuple(shape), sharding, dtype)
+        name = "make_array_from_single_device_arrays"
+        return _array_elsewhere(name, tuple(shape), sharding, dtype)
     want = sharding.shard_shape(tuple(shape))
     dtype = arrays[0].dtype if dtype is None else np.dtype(dtype)
     for number, part in enumerate(arrays):
@@ -157,7 +161,7 @@ def make_array_from_single_device_arrays(
                 f"make_array_from_single_device_arrays: dtype {dtype}, but part {number} has "
                 f"{part.dtype}.",
             )
-    if here == 1:
+    if sharding.num_devices == 1:
         return device_put(arrays[0], sharding)
     if {part.spec.device for part in arrays} != sharding.addressable_devices:
         fail(
@@ -171,19 +175,18 @@ def make_array_from_single_device_arrays(
     return _of_parts(tuple(shape), sharding, arrays)
 
 
-def _array_elsewhere(shape: tuple[int, ...], sharding: Sharding, dtype: Any) -> Array:
+def _array_elsewhere(name: str, shape: tuple[int, ...], sharding: Sharding, dtype: Any) -> Array:
     if not options.enable_empty_arrays.value:
         fail(
             ValueError,
-            f"make_array_from_single_device_arrays: {sharding} has no device of this process",
+            f"{name}: {sharding} has no device of this process",
             "the array would have no element here",
             "set jax_enable_empty_arrays, if that is meant",
         )
     if dtype is None:
         fail(
             ValueError,
-            "make_array_from_single_device_arrays: dtype must be provided if the array has no "
-            "addressable shards",
+            f"{name}: dtype must be provided if the array has no addressable shards",
             "there is no part that says it",
             "dtype=jnp.float32",
         )
@@ -193,26 +196,98 @@ def _array_elsewhere(shape: tuple[int, ...], sharding: Sharding, dtype: Any) -> 
 def make_array_from_process_local_data(
     sharding: Any, local_data: Any, global_shape: Any = None
 ) -> Any:
-    """Arrays of which this process has the part `local_data` (with one process: all of it).
+    """Arrays of which each process gives what its devices have.
+
+    Args:
+      local_data: pytree of arrays: of each dimension the part of this process (the parts of its
+        devices, in the order in which they stand in the whole), or all of it.
+      global_shape: of the whole arrays, a tuple for all, or a pytree of them; None, in it or for
+        it: as large as what this process gives, times how many such parts there are.
+    Raises:
+      ValueError: a dimension is neither that of this process nor the whole one.
 
     >>> make_array_from_process_local_data(jnp.zeros(2).sharding, np.arange(2))
     Array([0, 1], dtype=int32)
     """
+    over = context_sharding("make_array_from_process_local_data", sharding)
 
     def make(data: Any, shape: Any) -> Array:
-        data = np.asarray(data)
-        if shape is not None and tuple(shape) != data.shape:
-            raise new_error(
-                ValueError,
-                f"make_array_from_process_local_data: data of shape {data.shape} for global shape "
-                f"{tuple(shape)}, but this is the only process.",
-            )
-        return device_put(data, context_sharding("make_array_from_process_local_data", sharding))
+        return _of_local_data(over, np.asarray(data), shape)
 
-    if len(tree_leaves(local_data)) == 1 or global_shape is None:
+    if global_shape is None or _is_shape(global_shape):
         return tree_map(lambda x: make(x, global_shape), local_data)
     return tree_map(make, local_data, tree_broadcast(global_shape, local_data, is_leaf=_is_shape))
 
 
+def _of_local_data(sharding: Sharding, data: np.ndarray, asked: Any) -> Array:
+    asked = (None,) * data.ndim if asked is None else tuple(asked)
+    if len(asked) != data.ndim:
+        fail(
+            ValueError,
+            f"make_array_from_process_local_data: data of shape {data.shape} for global shape "
+            f"{asked}",
+            "the part of a process has as many dimensions as the whole",
+        )
+    inferred = _global_shape(sharding, data.shape)
+    shape = tuple(i if a is None else int(a) for i, a in zip(inferred, asked))
+    indices = sharding.addressable_devices_indices_map(shape)
+    starts = [_local_starts(dim, indices.values(), shape) for dim in range(data.ndim)]
+    for dim, (size, own) in enumerate(zip(data.shape, starts)):
+        addressed = sum(part for part, _ in own.values())
+        if size not in (shape[dim], addressed):
+            fail(
+                ValueError,
+                "make_array_from_process_local_data: Invalid host data, each dimension should "
+                f"match either global or process shape. In dimension {dim} the process data has "
+                f"{size} elements. Process addresses {addressed} elements and "
+                f"global_shape={shape}.",
+                f"the devices of this process have that of {sharding}",
+                "give what this process has, or the whole dimension",
+            )
+    local: dict[Index, Index] = {}
+    for index in indices.values():
+        bounds = [part.indices(size)[:2] for part, size in zip(index, shape)]
+        local[_key(index)] = tuple(
+            slice(start, stop)
+            if data.shape[dim] == shape[dim]
+            else slice(starts[dim][start][1], starts[dim][start][1] + stop - start)
+            for dim, (start, stop) in enumerate(bounds)
+        )
+    return make_array_from_callback(shape, sharding, lambda index: data[local[_key(index)]])
+
+
+Index = tuple[Any, ...]
+
+
+def _key(index: Index) -> Index:
+    return tuple((part.start, part.stop) for part in index)
+
+
+def _local_starts(
+    dim: int, indices: Iterable[Index], shape: Sequence[int]
+) -> dict[int, tuple[int, int]]:
+    """Where parts of devices here begin along a dimension, with their sizes, and where they begin
+    in what the process has."""
+    parts = sorted({index[dim].indices(shape[dim])[:2] for index in indices})
+    starts, before = {}, 0
+    for start, stop in parts:
+        starts[start] = (stop - start, before)
+        before += stop - start
+    return starts
+
+
+def _global_shape(sharding: Sharding, local_shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape of the whole, if this is what the process has."""
+    # Of so many elements each dimension can be cut as the sharding cuts it.
+    probe = (sharding.num_devices,) * len(local_shape)
+    cut = sharding.shard_shape(probe)
+    indices = sharding.addressable_devices_indices_map(probe).values()
+    sizes = []
+    for dim, size in enumerate(local_shape):
+        parts, here = probe[dim] // cut[dim], len(_local_starts(dim, indices, probe))
+        sizes.append(size * parts // here if here else size)
+    return tuple(sizes)
+
+
 def _is_shape(x: Any) -> bool:
-    return isinstance(x, tuple) and all(isinstance(s, int) for s in x)
+    return isinstance(x, tuple) and all(s is None or isinstance(s, int) for s in x)

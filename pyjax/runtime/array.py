@@ -24,7 +24,7 @@ from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDevic
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
-from xla_backend.runtime.device_group import DeviceGroup
+from xla_backend.runtime.device_group import DeviceGroup, Elsewhere
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.places import set_place_finder
 
@@ -186,7 +186,9 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     @property
     def is_fully_addressable(self) -> bool:
-        return True
+        """Whether this process has all of its devices."""
+        device = self.spec.device
+        return not isinstance(device, DeviceGroup) or device.here == device.devices
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -196,33 +198,41 @@ class DeviceArray(BufferHolder, core_array.Array):
     def addressable_shards(self) -> list[Shard]:
         sharding, device = self.spec.sharding, self.spec.device
         if isinstance(device, DeviceGroup):
-            return self._shards(device)
+            return [shard for shard in self._shards(device) if shard.data is not None]
         index = sharding.devices_indices_map(self.shape)[device]
         shape = sharding.shard_shape(self.shape)
         return [Shard(device, index, 0, self if shape == self.shape else self.reshape(shape))]
 
     def _shards(self, group: DeviceGroup) -> list[Shard]:
-        """The part of each device, as an array in the same memory."""
-        buffer = self._buffer()
+        """The part of each device, as an array in the same memory; without one, of devices of other
+        processes."""
+        parts = dict(zip(group.here, self._buffer().buffers))
         sharding = self.spec.sharding
         aval = self.aval.update(shape=sharding.shard_shape(self.shape))
         indices = sharding.devices_indices_map(self.shape)
         seen: dict[Any, int] = {}
         shards = []
-        for device, part in zip(group.devices, buffer.buffers):
+        for device in group.devices:
             index = indices[device]
             bounds = tuple((s.start, s.stop) for s in index)
             number = seen[bounds] = seen.get(bounds, -1) + 1
-            array = array_from(lambda own: own, part, array_spec(aval, device, True))
-            shards.append(Shard(device, index, number, array))
+            data = None
+            if device in parts:
+                spec = array_spec(aval, device, True)
+                data = array_from(lambda own: own, parts[device], spec)
+            shards.append(Shard(device, index, number, data))
         return sorted(shards, key=lambda shard: shard.device.id)
 
     @property
     def global_shards(self) -> list[Shard]:
-        return self.addressable_shards
+        """The part of each device; `data` is None where that is another process's."""
+        device = self.spec.device
+        return self._shards(device) if isinstance(device, DeviceGroup) else self.addressable_shards
 
     def addressable_data(self, index: int) -> core_array.Array:
-        return self.addressable_shards[index].data
+        data = self.addressable_shards[index].data
+        assert data is not None
+        return data
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -288,6 +298,7 @@ class DeviceArray(BufferHolder, core_array.Array):
 
         Raises:
           JaxRuntimeError: a transfer guard disallows the copy.
+          RuntimeError: other processes have parts of it.
         """
         buffer = self._buffer()
         if armed and not self._is_host_addressable:
@@ -298,12 +309,37 @@ class DeviceArray(BufferHolder, core_array.Array):
                 f"arrays with dtype {self.spec.aval.dtype} have no NumPy form; "
                 "use pyjax.random.key_data(key) for the bits of a key",
             )
-        return self.spec.kind.to_host(buffer)
+        try:
+            return self.spec.kind.to_host(buffer)
+        except Elsewhere:
+            raise self._elsewhere() from None
 
     @property
     def stored_array(self) -> np.ndarray:
-        """The memory as it is stored: for key arrays, the uint32 words behind the keys."""
-        return self.spec.kind.to_host(self._buffer())
+        """The memory as it is stored: for key arrays, the uint32 words behind the keys.
+
+        Raises:
+          RuntimeError: other processes have parts of it.
+        """
+        try:
+            return self.spec.kind.to_host(self._buffer())
+        except Elsewhere:
+            raise self._elsewhere() from None
+
+    def _elsewhere(self) -> RuntimeError:
+        return new_error(
+            RuntimeError,
+            "Fetching value for an array that spans non-addressable (non process local) devices is "
+            "not possible",
+            f"parts of {self.aval.str_short()} are on devices of other processes",
+            "pyjax.experimental.multihost_utils.process_allgather(x, tiled=True) brings the whole "
+            "array to each process; x.addressable_shards are the parts of this one",
+        )
+
+    @property
+    def _is_readable(self) -> bool:
+        """Whether this process has some copy of each element."""
+        return not isinstance(self.spec.device, DeviceGroup) or self.spec.kind.has_all
 
     @property
     def _is_host_addressable(self) -> bool:
@@ -515,6 +551,8 @@ class DeviceArray(BufferHolder, core_array.Array):
             return f"Array({self.aval.str_short()}, deleted)"
         if not isinstance(self.spec.aval.dtype, np.dtype):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self.stored_array}"
+        if not self._is_readable:
+            return f"Array(shape={self.shape}, dtype={self.dtype.name})"
         prefix = "Array("
         body = np.array2string(self.host_view(), separator=", ", prefix=prefix, suffix=",")
         weak = ", weak_type=True" if self.weak_type else ""
@@ -528,7 +566,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         return f"{prefix}{body}" + (separator or f",\n{' ' * len(prefix)}") + text
 
     def __str__(self) -> str:
-        if not isinstance(self.spec.aval.dtype, np.dtype):
+        if not isinstance(self.spec.aval.dtype, np.dtype) or not self._is_readable:
             return repr(self)
         return str(self.host_view())
 
@@ -543,6 +581,8 @@ class DeviceArray(BufferHolder, core_array.Array):
         return _unpickle, (np.asarray(self), self.weak_type)
 
     def __copy__(self) -> DeviceArray:
+        if not self.is_fully_addressable:
+            return array_from(self.spec.kind.copy, self._buffer(), self.spec)
         return from_numpy(self.stored_array, self.spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DeviceArray:

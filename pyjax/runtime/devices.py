@@ -309,10 +309,8 @@ def get_backend(platform: str | AbstractClient | None = None) -> AbstractClient:
 
 @functools.cache
 def _default_device(requested: Any) -> Device:
-    if requested is None:
-        return get_backend().devices()[0]
-    if isinstance(requested, str):
-        return get_backend(requested).devices()[0]
+    if requested is None or isinstance(requested, str):
+        return get_backend(requested).local_devices()[0]
     if isinstance(requested, Device):
         return requested
     raise new_error(

@@ -28,6 +28,7 @@ from pyjax.runtime.array import (
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import as_array, resharded
+from pyjax.runtime.processes import check_equal_in_processes
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.layouts import Format, Layout
 from pyjax.sharding.mesh import get_abstract_mesh
@@ -62,10 +63,14 @@ def device_put(
       src: where the values are; ignored.
       donate, may_alias: the memory of `x` may be reused; on the CPU an array that is there already
         is returned as it is, or, donated, as another array in the same memory.
+    A value that goes to devices of several processes is the same in each of them.
+
     Raises:
       TypeError: a leaf is not a valid array type, or `device` is none of the above.
-      ValueError: a PartitionSpec without a mesh in context; a kind of memory that there is not; a
-        layout of another rank; a spec that does not fit; `donate` and `may_alias`.
+      AssertionError: processes give different values for the devices that they have together.
+      ValueError: an array on devices of other processes, for one device; a PartitionSpec without a
+        mesh in context; a kind of memory that there is not; a layout of another rank; a spec that
+        does not fit; `donate` and `may_alias`.
       NotImplementedError: another memory than the device's; another order of elements than
         NumPy's.
 
@@ -135,6 +140,7 @@ def _spread(value: Any, group: DeviceGroup, sharding: Sharding) -> DeviceArray:
         aval = abstractify(value)
         if armed:
             check_transfer(Direction.TO_DEVICE, Transfer.EXPLICIT, description(value), group)
+        check_equal_in_processes(value, group)
         return from_host(value, laid_out(array_spec(aval, group, True), sharding))
     spec = laid_out(array_spec(value.aval, group, True), sharding)
     if value.spec is spec:
@@ -146,7 +152,15 @@ def _spread(value: Any, group: DeviceGroup, sharding: Sharding) -> DeviceArray:
     if armed:
         what = value.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, group)
-    return from_numpy(value.stored_array, spec)
+    return from_numpy(_whole(value).stored_array, spec)
+
+
+def _whole(array: DeviceArray) -> DeviceArray:
+    """The array, if this process can read it, else laid out so that each device has all of it."""
+    device = array.spec.device
+    if not isinstance(device, DeviceGroup) or array.spec.kind.has_all:
+        return array
+    return resharded(array, everything_on(device))
 
 
 def _as_it_is(value: Tracer, sharding: Any) -> Tracer:
@@ -173,6 +187,8 @@ def _check_memory(space: MemorySpace) -> None:
 
 
 def _put_on(value: Any, device: Device | None) -> Any:
+    if device is not None and not device.is_here:
+        return ArrayElsewhere(abstractify(value), SingleDeviceSharding(device))
     if type(value) is DeviceArray:
         return value if device is None else _copied_to(device, value)
     if device is None:
@@ -185,6 +201,15 @@ def _put_on(value: Any, device: Device | None) -> Any:
 def _copied_to(device: Device, array: DeviceArray) -> DeviceArray:
     if array.spec.device is device and array.committed:
         return array
+    if not array.is_fully_addressable:
+        fail(
+            ValueError,
+            "When the second argument to `device_put` is a Device, the first argument must be a "
+            f"fully addressable array; {array.aval.str_short()} lies over {array.spec.device}.",
+            "devices of other processes have parts of it",
+            "process_allgather(x, tiled=True) of pyjax.experimental.multihost_utils brings the "
+            "whole array to each process; x.addressable_shards are the parts of this one",
+        )
     if armed and array.spec.device is not device:
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, device)

@@ -29,6 +29,7 @@ from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.pending import Job, Origin
+from xla_backend.runtime.processes.errors import ProcessFailure
 
 # Programs that take longer go on while their callers do. Handing one over and waiting for it takes
 # some 20 us, and on a machine that is busy with others several times that.
@@ -62,6 +63,13 @@ def bringing(
         return call(here)
 
     return bring
+
+
+def _for_user(error: OutOfMemory | ProcessFailure) -> Exception:
+    """What the user gets to see for it, with the line of the call."""
+    if isinstance(error, OutOfMemory):
+        return out_of_memory(error)
+    return new_error(JaxRuntimeError, str(error))
 
 
 class _Call(Origin):
@@ -241,9 +249,9 @@ class Program:
             return self._call_pending(arguments)
         try:
             results = self._execute(buffers, (), self._context())
-        except OutOfMemory as error:
+        except (OutOfMemory, ProcessFailure) as error:
             del buffers
-            raise out_of_memory(error) from None
+            raise _for_user(error) from None
         except BaseException:
             del buffers
             raise
@@ -382,8 +390,8 @@ class Program:
         except BaseException as error:
             self._fail(error, arguments, buffers, claimed)
             del buffers
-            if isinstance(error, OutOfMemory):
-                raise out_of_memory(error) from None
+            if isinstance(error, (OutOfMemory, ProcessFailure)):
+                raise _for_user(error) from None
             raise
         return self._arrays(results)
 

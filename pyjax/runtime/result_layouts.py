@@ -108,18 +108,19 @@ class Place(NamedTuple):
 
 
 def place_of(
-    closed: ClosedJaxpr, inputs: Shardings, device: Device, committed: bool, name: str
+    closed: ClosedJaxpr, lying: Shardings, device: Device, committed: bool, name: str
 ) -> Place:
     """Where a program runs: on the devices of the mesh over which its arguments or the arrays that
     it closes over lie, that it names, or that is in context; else on `device`.
 
     Args:
+      lying: how arguments lie, and results are to lie.
       committed: whether arguments are committed to `device`, or the user names it.
     Raises:
       ValueError: arguments are committed to other devices than it names, or it names several lists
         of devices.
     """
-    lying = [*inputs, *[getattr(const, "sharding", None) for const in closed.consts]]
+    lying = [*lying, *[getattr(const, "sharding", None) for const in closed.consts]]
     meshes = [s.mesh for s in lying if isinstance(s, NamedSharding)]
     named = list(meshes_of(closed.jaxpr))
     found = _first_with_devices([*meshes, *named])

@@ -330,11 +330,28 @@ class Mesh(_NamedAxes):
 
     @property
     def local_devices(self) -> list[Device]:
-        return list(self.devices.flat)
+        """Those of this process."""
+        return [device for device in self.devices.flat if device.is_here]
 
     @property
     def local_mesh(self) -> Mesh:
-        return self
+        """The part of the mesh that is in this process.
+
+        Raises:
+          ValueError: it has no part here, or its devices here are no block of it.
+        """
+        if not self.is_multi_process:
+            return self
+        here = np.vectorize(lambda device: device.is_here, otypes=[bool])(self.devices)
+        block = np.ix_(*[np.unique(places) for places in np.nonzero(here)])
+        if not here.any() or not here[block].all():
+            raise new_error(
+                ValueError,
+                f"the devices of this process are no block of {self}",
+                "a local mesh has some rows, columns and so on of the whole one",
+                "lay the mesh out so that each process has a block: make_mesh over jax.devices()",
+            )
+        return Mesh(self.devices[block], self.axis_names, self.axis_types)
 
     @property
     def is_multi_process(self) -> bool:

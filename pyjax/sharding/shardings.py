@@ -425,7 +425,7 @@ def _names(entry: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Shard:
-    """The part of an array on one device.
+    """The part of an array on one device; `data` is None where that is of another process.
 
     >>> jnp.arange(3).addressable_shards[0].data
     Array([0, 1, 2], dtype=int32)
@@ -434,7 +434,7 @@ class Shard:
     device: Device
     index: Index
     replica_id: int
-    data: Array
+    data: Array | None
 
     def __repr__(self) -> str:
         return (

@@ -90,7 +90,7 @@ class Device:
         self.id = id
         self.device_kind = device_kind
         self.process_index = 0
-        self.local_hardware_id = id
+        self.local_hardware_id: int | None = id
         self.host = Host()
         self._memories = [
             Memory(self, kind, len(client.memory_kinds) * id + i)
@@ -100,6 +100,11 @@ class Device:
     @property
     def platform(self) -> str:
         return self.client.platform
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is a device of this process."""
+        return self.process_index == self.client.process_index()
 
     @property
     def host_id(self) -> int:
@@ -157,8 +162,11 @@ class Device:
 
     def shares_memory_with(self, other: Device) -> bool:
         """Whether programs on the other device can use this one's buffers as they are."""
+        if self is other:
+            return True
         shared = self.client.shared_memory
-        return self is other or (shared is not None and shared == other.client.shared_memory)
+        one_process = self.process_index == other.process_index
+        return one_process and shared is not None and shared == other.client.shared_memory
 
     def memory_stats(self) -> dict[str, int] | None:
         """Memory statistics, or None where the platform keeps none."""
@@ -293,8 +301,12 @@ class LoadedExecutable:
         donated: Container[int],
         devices: Sequence[Device],
     ) -> list[list[Buffer]]:
-        """Run all participants of the program: what `execute` does, for each of them, on its device
-        and its arguments, in the order of their numbers (see `Topology`).
+        """Run the participants of the program that are in this process: what `execute` does, for
+        each of them, on its device and its arguments, in the order of their numbers (see
+        `Topology`). Other processes run those that are there.
+
+        Args:
+          arguments: of participants in this process.   devices: of all participants.
 
         Raises:
           what `execute` does, of the participant that failed first; and RuntimeFailure: some wait
@@ -305,7 +317,7 @@ class LoadedExecutable:
         )
 
     def contexts(self, devices: Sequence[Device]) -> list[ExecutionContext]:
-        """Those of the participants of one run, on these devices.
+        """Those of the participants of one run on these devices, that are in this process.
 
         Raises:
           ValueError: that are too few, or too many.
@@ -317,7 +329,11 @@ class LoadedExecutable:
                 f"{len(devices)} devices"
             )
         run = next(_runs)
-        return [ExecutionContext(d, *divmod(n, parts), run) for n, d in enumerate(devices)]
+        return [
+            ExecutionContext(device, *divmod(number, parts), run)
+            for number, device in enumerate(devices)
+            if device.is_here
+        ]
 
     def start(
         self,

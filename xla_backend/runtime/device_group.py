@@ -5,7 +5,8 @@
   executable = group.client.compile(module, options)    # a module of `num_partitions` devices
 
 To those above, a group is a device, an array over its devices has one buffer, and a program one
-call: what is done for each part is done here.
+call: what is done for each part is done here. Devices may be of several processes: then each of
+these has the parts of its own devices, and runs their share of the program.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ Index = tuple[slice, ...]
 Partition = tuple[Sequence[Sharding], Sequence[Sharding]]
 
 
+class Elsewhere(RuntimeError):
+    """Parts of an array are on devices of other processes."""
+
+
 class Parts(Buffer):
-    """The memory of an array on each device of a group, in their order."""
+    """The memory of an array on each device of a group that is in this process, in their order."""
 
     __slots__ = ("buffers",)
 
@@ -40,11 +45,12 @@ class PartsKind(BufferKind):
     """Buffers of arrays that are cut into equal parts.
 
     Attributes:
-      indices: of each device the part that it has, as an index of the whole array.
-      kinds: of the parts.
+      indices: of each device in this process the part that it has, as an index of the whole array.
+      kinds: of these parts.
+      has_all: whether this process has each element.
     """
 
-    __slots__ = ("_devices", "dlpack_device", "indices", "kinds")
+    __slots__ = ("_devices", "dlpack_device", "has_all", "indices", "kinds")
 
     def __init__(
         self,
@@ -54,15 +60,19 @@ class PartsKind(BufferKind):
         indices: Sequence[Index],
     ) -> None:
         super().__init__(dimensions, numpy_dtype)
-        self._devices = devices
-        self.indices = tuple(_bounds(index, dimensions) for index in indices)
+        here = [(d, index) for d, index in zip(devices, indices) if d.is_here]
+        self._devices = [device for device, _ in here]
+        self.indices = tuple(_bounds(index, dimensions) for _, index in here)
         self.kinds = tuple(
             device.client.buffer_kind(
                 device, tuple(stop - start for start, stop in bounds), numpy_dtype
             )
-            for device, bounds in zip(devices, self.indices)
+            for device, bounds in zip(self._devices, self.indices)
         )
-        self.dlpack_device = self.kinds[0].dlpack_device
+        if self.kinds:
+            self.dlpack_device = self.kinds[0].dlpack_device
+        everything = {_bounds(index, dimensions) for index in indices}
+        self.has_all = len(here) == len(devices) or everything == {*self.indices}
 
     def from_host(self, array: np.ndarray) -> Parts:
         """Devices that have the same part, and memory in common, share it."""
@@ -79,7 +89,13 @@ class PartsKind(BufferKind):
         return Parts(tuple(buffers))
 
     def to_host(self, buffer: Buffer) -> np.ndarray:
+        """
+        Raises:
+          Elsewhere: devices of other processes have what no device of this one has.
+        """
         assert isinstance(buffer, Parts)
+        if not self.has_all:
+            raise Elsewhere
         if self.kinds[0].dimensions == self.dimensions:
             return self.kinds[0].to_host(buffer.buffers[0])
         whole = np.empty(self.dimensions, self.numpy_dtype)
@@ -90,6 +106,12 @@ class PartsKind(BufferKind):
                 whole[_slices(bounds)] = kind.to_host(part)
         whole.flags.writeable = False
         return whole
+
+    def copy(self, buffer: Buffer) -> Parts:
+        """Another buffer with the same parts."""
+        assert isinstance(buffer, Parts)
+        parts = zip(self.kinds, buffer.buffers)
+        return Parts(tuple(kind.from_host(kind.to_host(part)) for kind, part in parts))
 
     def wait(self, buffer: Buffer) -> None:
         assert isinstance(buffer, Parts)
@@ -136,14 +158,18 @@ class GroupExecutable(LoadedExecutable):
         self.temp_size = local.temp_size
         self.code_bytes = local.code_bytes
         self._devices = group.devices
+        self._here = len(group.here)
 
     def execute(
         self, arguments: list[Buffer], donated: Container[int], context: ExecutionContext
     ) -> list[Buffer]:
-        own = [[part.buffers[d] for part in arguments] for d in range(len(self._devices))]  # type: ignore[attr-defined]
+        here = range(self._here)
+        own = [[part.buffers[d] for part in arguments] for d in here]  # type: ignore[attr-defined]
         for number in range(len(arguments)):
             if number in donated:
                 arguments[number] = None  # type: ignore[call-overload]
+        if not own:
+            return [Parts(()) for _ in self.output_shapes]
         results = self.local.execute_together(own, donated, self._devices)
         return [Parts(buffers) for buffers in zip(*results)]
 
@@ -204,7 +230,7 @@ class GroupClient(AbstractClient):
 
     def memory_stats(self, device: Device) -> dict[str, int] | None:
         assert isinstance(device, DeviceGroup)
-        return self._base.memory_stats(device.devices[0])
+        return self._base.memory_stats(device.here[0]) if device.here else None
 
 
 class DeviceGroup(Device):
@@ -212,7 +238,7 @@ class DeviceGroup(Device):
     order. Made by `device_group`.
 
     Attributes:
-      devices: at least two.
+      devices: at least two.   here: those of this process.
     """
 
     client: GroupClient
@@ -222,6 +248,8 @@ class DeviceGroup(Device):
         super().__init__(GroupClient(first.client), first.id, first.device_kind)
         self.client.belong_to(self)
         self.devices = devices
+        self.here = tuple(device for device in devices if device.is_here)
+        self.process_index = first.process_index
 
     def parts_kind(
         self, dimensions: tuple[int, ...], dtype: np.dtype, indices: Sequence[Index]

@@ -12,11 +12,15 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from pyjax import distributed
 from pyjax.core.errors import new_error
+from pyjax.runtime.devices import process_count, process_index
+from pyjax.runtime.processes import DistributedClient
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.shardings import NamedSharding, Sharding
 from pyjax.version import jax_version, jax_version_info
 from xla_backend.runtime.client import Device
+from xla_backend.runtime.processes.joined import joined
 
 _Names = Mapping[str, "str | Callable[[], Any]"]
 
@@ -33,14 +37,23 @@ class _Made(NamedTuple):
     names: _Names = {}
 
 
-class _OneProcess:
-    """What `jax._src.distributed.global_state` says where no cluster was set up."""
+class _GlobalState:
+    """`jax._src.distributed.global_state`: the processes that this one has joined, if any."""
 
-    client = None
     service = None
-    process_id = 0
-    num_processes = 1
     coordinator_address = None
+
+    @property
+    def client(self) -> DistributedClient | None:
+        return distributed.client()
+
+    @property
+    def process_id(self) -> int:
+        return 0 if joined() is None else process_index()
+
+    @property
+    def num_processes(self) -> int:
+        return 1 if joined() is None else process_count()
 
 
 def _started_platforms() -> dict[str, Any]:
@@ -90,7 +103,7 @@ PRIVATE: dict[str, _Made] = {
     "jax._src.custom_derivatives": _Made(("pyjax.custom_derivatives", "pyjax")),
     "jax._src.debugging": _Made(("pyjax.debug",)),
     "jax._src.dispatch": _Made((), {"wait_for_tokens": "pyjax:effects_barrier"}),
-    "jax._src.distributed": _Made(("pyjax.distributed",), {"global_state": lambda: _OneProcess()}),
+    "jax._src.distributed": _Made(("pyjax.distributed",), {"global_state": lambda: _GlobalState()}),
     "jax._src.dtypes": _Made(
         ("pyjax.dtypes",),
         {

@@ -117,7 +117,7 @@ ERRORS = (
     (
         lambda: multihost_utils.broadcast_one_to_all(X, is_source=False),
         ValueError,
-        "is not the source",
+        "0 of 1 processes are the source",
     ),
     (lambda: topologies.get_topology_desc("v5e:2x2", "tpu"), NotImplementedError, "target="),
     (lambda: shard_alike.shard_alike(X, X[0]), ValueError, "leaves shapes"),

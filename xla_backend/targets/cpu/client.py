@@ -14,6 +14,7 @@ from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
+from xla_backend.runtime.processes.joined import Joined, joined
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.dynamic import NotElementwise
 from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
@@ -23,6 +24,8 @@ from xla_backend.targets.cpu.target_code import make_target_code
 from xla_backend.targets.cpu.work_queue import reap
 from xla_backend.user_passes import user_passes
 
+# Numbers of devices tell their processes apart.
+_DEVICES_OF_A_PROCESS = 2048
 # Elementwise programs run on one thread up to about this much work (20 us).
 _SERIAL_CYCLES = 60_000
 
@@ -33,24 +36,42 @@ class CpuClient(HloClient):
     memory_kinds = ("device", "pinned_host", "unpinned_host")
 
     def __init__(self, device_count: int = 1) -> None:
+        """`device_count`: of this process; others that it has joined have their own."""
         self.platform_version = f"pyjax cpu ({platform.machine()})"
-        self._devices = [Device(self, i, "cpu") for i in range(device_count)]
+        shared = joined()
+        self._process = 0 if shared is None else shared.world.index
+        counts = [device_count] if shared is None else _counts(shared, device_count)
+        self._devices = [
+            self._device(process, number)
+            for process, count in enumerate(counts)
+            for number in range(count)
+        ]
+        self._local = [device for device in self._devices if device.is_here]
         # Callers know programs by device; the code is the same on all of them, and is found here as
         # long as one of them has it.
         self._executables: InternTable[Hashable, LoadedExecutable] = InternTable()
 
+    def _device(self, process: int, number: int) -> Device:
+        device = Device(self, process * _DEVICES_OF_A_PROCESS + number, "cpu")
+        device.process_index = process
+        device.local_hardware_id = number if process == self._process else None
+        return device
+
     def devices(self) -> list[Device]:
         return self._devices
+
+    def process_index(self) -> int:
+        return self._process
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         # Who measures runs counts those of his own.
         if len(self._devices) == 1 or options.dump is not None or options.profiled_runs:
-            return find_program(module, options, self._devices[0])
+            return find_program(module, options, self._local[0])
         key = _identity(module, options)
         found = self._executables.find(key)
         if found is not None:
             return found
-        executable = find_program(module, options, self._devices[0])
+        executable = find_program(module, options, self._local[0])
         return self._executables.intern(key, executable)
 
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
@@ -64,25 +85,36 @@ class CpuClient(HloClient):
         except NotElementwise:
             return None
         limit = _SERIAL_CYCLES / max(code.cycles_per_element, 1e-3)
-        return lambda n: code.at(n, self._devices[0]) if n <= limit else None
+        return lambda n: code.at(n, self._local[0]) if n <= limit else None
 
     def compile_sized(
         self, module: HloModule, sizes: Sequence[int], options: CompileOptions
     ) -> Callable[[Sequence[int]], LoadedExecutable]:
         code = compile_sized(module, sizes, options)
-        return lambda values: code.at(values, self._devices[0])
+        return lambda values: code.at(values, self._local[0])
 
     def serialize_program(self, module: HloModule, options: CompileOptions) -> bytes:
-        return serialize_program(module, options, self._devices[0])
+        return serialize_program(module, options, self._local[0])
 
     def load_program(
         self, content: bytes, module: HloModule, options: CompileOptions
     ) -> LoadedExecutable:
-        return load_serialized(content, module, options, self._devices[0])
+        return load_serialized(content, module, options, self._local[0])
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         reap()
         return POOL.stats()  # devices of the host share its memory
+
+
+def _counts(shared: Joined, own: int) -> list[int]:
+    """How many devices each process has."""
+    if own > _DEVICES_OF_A_PROCESS:
+        raise ValueError(
+            f"{own} devices; each of several processes has {_DEVICES_OF_A_PROCESS} at most"
+        )
+    what = "the first use of devices, which all processes are to make"
+    parts = shared.world.gather(("CPU devices", own), what=what)
+    return [part.label[1] for part in parts]
 
 
 def _identity(module: HloModule, options: CompileOptions) -> Hashable:

@@ -4,7 +4,8 @@ of the others.
 The table that a member shows has the addresses of its operands, and behind them of its results. A
 reduction combines the operands in the order of the group, so that every run gives the same bits.
 Small arrays are combined by each member for itself. Of large ones each member combines some blocks,
-into the first member's result, and then all copy that.
+into the first member's result, and then all copy that. Members in other processes have operands
+here as well, and no results: each process combines for itself.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from xla_backend.kernels.ir import Kernel
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.program.ir import Collective, Program, launched_buffers
+from xla_backend.runtime.processes.crossing import Site
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
 from xla_backend.targets.cpu.routines.meetings import TABLES, place_bytes, places_start
@@ -63,7 +65,8 @@ class Collectives:
         self._kernels = kernels
         self._participants = program.topology.size
         self._places: dict[Hashable, _Place] = {}
-        self._names: list[str] = []
+        self._sites: list[Site] = []
+        self._offsets: list[tuple[int, ...]] = []
         self._size = places_start(self._participants)
 
     @property
@@ -71,7 +74,7 @@ class Collectives:
         """Of all that was written."""
         if self._participants == 1:
             return NO_MEETINGS
-        return Meetings(self._participants, tuple(self._names), self._size)
+        return Meetings(self._participants, tuple(self._sites), tuple(self._offsets), self._size)
 
     def emit(self, here: Here, step: Collective) -> None:
         """Write one."""
@@ -92,8 +95,11 @@ class Collectives:
             for group in x.groups:
                 offsets.append(self._size)
                 self._size += place_bytes(len(group))
-            self._names.append(f"%{step.name} ({x.opcode})")
-            found = self._places[key] = _Place(len(self._names), tuple(offsets))
+            operands = tuple(operand.shape for operand in step.operands)
+            name = f"%{step.name} ({x.opcode})"
+            self._sites.append(Site(name, x, operands, len(step.results)))
+            self._offsets.append(tuple(offsets))
+            found = self._places[key] = _Place(len(self._sites), tuple(offsets))
         return found
 
     def combiner(self, name: str) -> Kernel:
@@ -272,11 +278,12 @@ class _Writer:
     def _reduce_together(self, number: int, function: str, blocks: int) -> None:
         w, result = self.w, self.here.results[number]
         nbytes = self.step.results[number].size
-        shared = self.result("0", number)
+        mine, here, leader = self._share()
+        shared = self.result(leader, number)
         context = w.alloca("ptr", 3, 8)
         w.store("ptr", shared, w.gep("ptr", context, 2))
-        first = w.op("sdiv", "i64", w.imul(self.rank, blocks), self.size)
-        end = w.op("sdiv", "i64", w.imul(w.iadd(self.rank, 1), blocks), self.size)
+        first = w.op("sdiv", "i64", w.imul(mine, blocks), here)
+        end = w.op("sdiv", "i64", w.imul(w.iadd(mine, 1), blocks), here)
 
         def combine() -> list[str]:
             with w.loop(first, end) as block, w.loop("1", self.size) as member:
@@ -286,7 +293,7 @@ class _Writer:
                 w.store("ptr", self.operand(member.index, number), w.gep("ptr", context, 1))
                 w.call(function, "void", [("ptr", context), ("i64", block.index)])
             self.meet_again()
-            with w.if_(w.cmp("ne", "i64", self.rank, "0")):
+            with w.if_(w.cmp("ne", "i64", mine, "0")):
                 self.copy(result, shared, nbytes)
             return []
 
@@ -295,6 +302,15 @@ class _Writer:
             return []
 
         w.if_else(w.cmp("sgt", "i64", self.size, "1"), [], combine, alone)
+
+    def _share(self) -> list[str]:
+        """Of the members of the group in this process: which one this is, how many they are, and
+        the rank of the first."""
+        w = self.w
+        row = w.alloca("i64", 3, 8)
+        arguments = [("ptr", self.place), ("i64", self.rank), ("i64", self.size), ("ptr", row)]
+        w.call("pyjax_share", "void", arguments)
+        return [w.load("i64", w.gep("i64", row, i)) for i in range(3)]
 
     def _rows(self, shape: Shape) -> tuple[int, int]:
         """How many rows an array has, and bytes of each, that begin at the exchange's dimension."""

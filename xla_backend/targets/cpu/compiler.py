@@ -108,7 +108,8 @@ def load_code(
     """The executable that `compile_code` made of an equal module and options in another process.
     The module is kept, to be compiled if somebody asks for its stages."""
     library = link(code, target_for(options), options.fast_math, options.num_threads)
-    return CpuExecutable(code, library, device, lambda: _stages(module, options), {}, options)
+    stages = lambda: _stages(module, options)
+    return CpuExecutable(code, library, device, stages, {}, options, module.name)
 
 
 def _stages(module: HloModule, options: CompileOptions) -> Stages:
@@ -234,8 +235,9 @@ def _compile(
     with profile.phase("link"):
         library = link(code, target, options.fast_math, options.num_threads)
     stages = Stages(module, assignment, program, kernels, log, decisions)
+    device = device or host_device()
     executable = CpuExecutable(
-        code, library, device or host_device(), lambda: stages, profile.seconds, options
+        code, library, device, lambda: stages, profile.seconds, options, module.name
     )
     return Compiled(executable, code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 from xla_backend.compile_options import CompileOptions
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
-from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module import HloModule, source_location
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm.jit import Library
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
@@ -25,13 +26,13 @@ from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.host_threads import at_most
 from xla_backend.runtime.memory import POOL, Block
+from xla_backend.runtime.processes.joined import joined
 from xla_backend.targets.cpu.emit_program import TIMES_BYTES
 from xla_backend.targets.cpu.kernel_listing import KernelListing
-from xla_backend.targets.cpu.meeting_places import EndedEarly, Session
+from xla_backend.targets.cpu.meeting_places import ENDS_EARLY, EndedEarly, Session, SharedSession
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
-from xla_backend.targets.cpu.routines.meetings import ANOTHER_FAILED, NEVER_COME
 from xla_backend.targets.cpu.schedule import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.work_queue import QueuedCode
 
@@ -87,6 +88,7 @@ class CpuExecutable(NativeExecutable):
         stages: Callable[[], Stages],
         profile: dict[str, float],
         options: CompileOptions,
+        name: str,
     ) -> None:
         facts = code.facts
         super().__init__(
@@ -99,6 +101,7 @@ class CpuExecutable(NativeExecutable):
         self.profile = profile
         self.topology = facts.topology
         self._facts = facts
+        self._name = name
         self._make_stages = stages
         # What the program keeps, for each device that it has run on.
         self._states: dict[Device, Block] = {}
@@ -194,8 +197,42 @@ class CpuExecutable(NativeExecutable):
         session = None if context.session is None else context.session.address
         return NativeContext(context.replica, context.partition, context, state, session)
 
-    def session(self) -> Session:
-        return Session(self._facts.meetings)
+    def session(self, devices: Sequence[Device]) -> Session:
+        processes = [device.process_index for device in devices]
+        if len({*processes}) == 1:
+            return Session(self._facts.meetings, len(processes))
+        shared = joined()
+        assert shared is not None
+        return SharedSession(self._facts.meetings, shared, processes, self._title, self._kind)
+
+    @cached_property
+    def _title(self) -> str:
+        """The program, for messages of other processes."""
+        arrays = ", ".join(map(str, self._facts.parameters))
+        return f"{self._name}({arrays if len(arrays) < 200 else arrays[:200] + ' ...'})"
+
+    @cached_property
+    def _kind(self) -> str:
+        """Equal for programs that several processes may run together. Names of instructions are no
+        part: code that comes from disk may have those of another module."""
+        facts = self._facts
+        sites = [
+            (s.exchange.opcode, s.exchange.groups, s.exchange.pairs, s.exchange.dimension)
+            + (s.operands, s.results)
+            for s in facts.meetings.sites
+        ]
+        content = repr((self._name, facts.parameters, facts.outputs, sites))
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+    def line_of(self, collective: str) -> str:
+        """Where the user's program has a collective, as messages call it; empty if unknown."""
+        name = collective.split()[0].removeprefix("%")
+        for computation in self.module.computations:
+            for node in computation.instructions:
+                found = source_location(node) if node.name == name else None
+                if found is not None:
+                    return ":".join(map(str, found))
+        return ""
 
     def _initial_state(self) -> Block:
         *offsets, size = self._facts.state_offsets
@@ -242,7 +279,7 @@ class CpuExecutable(NativeExecutable):
         pending = take_pending_exception()
         if pending is not None:
             raise pending
-        if code in (NEVER_COME, ANOTHER_FAILED):
+        if code in ENDS_EARLY:
             raise EndedEarly(code)
         raise RuntimeFailure(_error_message(code))
 

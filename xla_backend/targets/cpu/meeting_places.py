@@ -11,19 +11,30 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.exchanges import never_come
 from xla_backend.process.bounded_cache import once
 from xla_backend.runtime.host_threads import num_threads
+from xla_backend.runtime.processes.crossing import Run, Site
+from xla_backend.runtime.processes.joined import Joined
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.meetings import (
     ANOTHER_FAILED,
     ENDED,
+    ENGINE,
+    ENGINE_FAILED,
+    FIRST,
     HEADER_BYTES,
+    HERE,
+    NEVER_COME,
     PARTICIPANTS,
     SPINS,
+    TABLES,
+    numbers_start,
     places_start,
 )
 
 # About 20 us of looks at the others, where each participant has a processor.
 _SPINS = 2000
 _LINE = 64
+# Why a participant ends early.
+ENDS_EARLY = (NEVER_COME, ANOTHER_FAILED, ENGINE_FAILED)
 
 
 class Meetings(Value):
@@ -31,16 +42,18 @@ class Meetings(Value):
 
     Fields:
       participants: how many there are.
-      names: of the collectives, in the order of their numbers, for messages.
+      sites: the collectives, in the order of their numbers.
+      offsets: of each of them, the places of its groups in a session.
       size: bytes of a session.
     """
 
     participants: int
-    names: tuple[str, ...]
+    sites: tuple[Site, ...]
+    offsets: tuple[tuple[int, ...], ...]
     size: int
 
 
-NO_MEETINGS = Meetings(1, (), places_start(1))
+NO_MEETINGS = Meetings(1, (), (), places_start(1))
 
 
 class EndedEarly(RuntimeFailure):
@@ -66,14 +79,14 @@ class Session:
       address: of the memory.
     """
 
-    def __init__(self, meetings: Meetings) -> None:
+    def __init__(self, meetings: Meetings, participants: int) -> None:
+        """`participants`: how many there are in this process."""
         self._meetings = meetings
         self._memory = ctypes.create_string_buffer(meetings.size + _LINE)
         start = ctypes.addressof(self._memory)
         self.address = start + -start % _LINE
-        count = meetings.participants
-        self._word(PARTICIPANTS).value = count
-        self._word(SPINS).value = _SPINS if count <= num_threads() else 0
+        self._word(PARTICIPANTS).value = participants
+        self._word(SPINS).value = _SPINS if participants <= num_threads() else 0
         self._leave = _leave()
 
     def _word(self, offset: int) -> ctypes.c_int32:
@@ -92,8 +105,83 @@ class Session:
         first = next((e for e in errors if not isinstance(e, EndedEarly)), None)
         return never_come(self._waiting()) if first is None else first
 
+    def end(self, error: BaseException | None) -> None:
+        """All participants here have left; the run failed if there is an error."""
+
     def _waiting(self) -> dict[int, str]:
         """Where each participant waited last, by their numbers."""
-        count, names = self._meetings.participants, self._meetings.names
+        count, sites = self._meetings.participants, self._meetings.sites
         places = [self._word(HEADER_BYTES + 4 * n).value for n in range(count)]
-        return {n: names[place - 1] for n, place in enumerate(places) if place}
+        return {n: sites[place - 1].name for n, place in enumerate(places) if place}
+
+
+class SharedSession(Session):
+    """A session of a run that has participants in other processes as well."""
+
+    def __init__(
+        self, meetings: Meetings, joined: Joined, processes: Sequence[int], name: str, kind: str
+    ) -> None:
+        """
+        Args:
+          processes: of each participant.
+          name, kind: of the program, for messages; equal kinds can run together.
+        """
+        own = joined.world.index
+        super().__init__(meetings, sum(process == own for process in processes))
+        self._run = Run(joined.exchanges, name, kind, processes, self._check)
+        self._groups: dict[int, int] = {}
+        for site, offsets in zip(meetings.sites, meetings.offsets):
+            for number, (group, offset) in enumerate(zip(site.exchange.groups, offsets)):
+                here = [r for r, member in enumerate(group) if processes[member] == own]
+                if here and len(here) < len(group):
+                    self._groups[offset] = number
+                    self._set_place(offset, len(group), here)
+        ctypes.c_void_p.from_address(self.address + ENGINE).value = _engine_address
+        _sessions[self.address] = self
+
+    def _set_place(self, offset: int, size: int, here: Sequence[int]) -> None:
+        self._word(offset + HERE).value = len(here)
+        self._word(offset + FIRST).value = here[0]
+        for number, rank in enumerate(here):
+            self._word(offset + numbers_start(size) + 4 * rank).value = number
+
+    def exchange(self, place: int, number: int) -> None:
+        """What the engine does for a place, in the meeting of this number."""
+        try:
+            group = self._groups[place - self.address]
+            self._run.exchange(number, self._meetings.sites[number - 1], group, place + TABLES)
+        except BaseException as error:
+            self._run.failure = error
+            raise
+
+    def _check(self) -> None:
+        status = self._word(ENDED).value
+        if status:
+            raise EndedEarly(status)
+
+    def cause(self, errors: Sequence[BaseException]) -> BaseException:
+        failure = self._run.failure
+        found = super().cause(errors)
+        if failure is None or isinstance(failure, EndedEarly):
+            return found
+        return failure if all(isinstance(e, EndedEarly) for e in errors) else found
+
+    def end(self, error: BaseException | None) -> None:
+        del _sessions[self.address]
+        self._run.end(error)
+
+
+_sessions: dict[int, SharedSession] = {}
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+def _engine(session: int, place: int, number: int) -> int:
+    """1; an exception makes it 0."""
+    try:
+        _sessions[session].exchange(place, number)
+        return 1
+    except BaseException:  # the session has it
+        return 0
+
+
+_engine_address = ctypes.cast(_engine, ctypes.c_void_p).value

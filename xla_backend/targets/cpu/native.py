@@ -18,6 +18,7 @@ from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL, Block
 from xla_backend.runtime.participant_threads import run_together
 from xla_backend.runtime.pending import Job, Origin
+from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.targets.cpu.meeting_places import Session
 from xla_backend.targets.cpu.work_queue import QueuedCode, Uses, queue_of
 
@@ -116,14 +117,19 @@ class NativeExecutable(LoadedExecutable):
             self._finished(self.recorder, recorded, outputs)
         return outputs
 
-    def session(self) -> Session:
-        """What the participants of one run meet by."""
+    def session(self, devices: Sequence[Device]) -> Session:
+        """What the participants of one run on these devices meet by."""
+        raise NotImplementedError
+
+    def line_of(self, collective: str) -> str:
+        """Where the user's program has a collective, as messages call it; empty if unknown."""
         raise NotImplementedError
 
     def execute_together(
         self, arguments: Sequence[list[Any]], donated: Container[int], devices: Sequence[Device]
     ) -> list[list[Any]]:
-        session, contexts = self.session(), self.contexts(devices)
+        contexts = self.contexts(devices)
+        session = self.session(devices)
 
         def task(number: int) -> Callable[[], list[Any]]:
             context = contexts[number]
@@ -140,10 +146,20 @@ class NativeExecutable(LoadedExecutable):
 
             return run
 
-        outcomes = run_together([task(n) for n in range(len(devices))], session.stop)
-        errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-        if errors:
-            raise session.cause(errors)
+        failure: BaseException | None = None
+        try:
+            outcomes = run_together([task(n) for n in range(len(contexts))], session.stop)
+            errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+            if errors:
+                raise session.cause(errors)
+        except BaseException as error:
+            failure = error
+            if isinstance(error, ProcessFailure) and error.collective:
+                line = self.line_of(error.collective)
+                error.args = (f"{error} (the collective comes from {line or 'an unknown line'})",)
+            raise
+        finally:
+            session.end(failure)
         return [outcome.results[0] for outcome in outcomes]
 
     def start(

@@ -10,12 +10,20 @@ run for all others, who notice where they meet: who gives up takes back that it 
 all members have met or none. Once they have, they do nothing that could fail until they meet again,
 and there nobody gives up: the others may be reading its memory.
 
+Members of a group may be in other processes. Then those that are here meet, the last one to come
+calls the *engine* of the session, which puts tables of the absent members beside those of the
+others, and all wait for that as they wait to meet again. A place says how many members are here,
+and who they are; a place of zeros is one whose members all are.
+
 API
   pyjax_meet(ptr session, ptr place, i64 rank, i64 size, ptr table, i64 participant, i64 number)
         i32: 0 when all `size` members of the group are there; else the run has ended, as this says.
         `number`, from 1: of the meeting, for messages.
   pyjax_meet_again(ptr session, ptr place, i64 size)
         the members that have met are all here again
+  pyjax_share(ptr place, i64 rank, i64 size, ptr row)
+        how members that are here share work: `row` gets, i64, which of them this is, how many they
+        are, and the rank of the first
   pyjax_leave(ptr session, i64 status)
         a participant has ended; a status that is not 0 ends the run
   places_start, place_bytes       how a session is laid out
@@ -31,13 +39,18 @@ from xla_backend.targets.cpu.routines.registry import register_group
 # Why a run has ended before its end: partners never come, another participant failed.
 NEVER_COME, ANOTHER_FAILED = 3, 4
 
-# The header: why it has ended, how many participants stand still, how many there are, and how often
-# to look before sleeping; i32. Behind it the number of the meeting that each participant waits in.
-ENDED, _STILL, PARTICIPANTS, SPINS = 0, 4, 8, 12
+# An engine gave up, and has an error.
+ENGINE_FAILED = 5
+
+# The header: why it has ended, how many participants stand still, how many there are here, and how
+# often to look before sleeping; i32; the address of the engine. Behind it the number of the meeting
+# that each participant waits in.
+ENDED, STILL, PARTICIPANTS, SPINS, ENGINE = 0, 4, 8, 12, 16
 HEADER_BYTES = 64
-# A place: how often all had come and, in the lower bits, how many came since; how many sleep; then
-# the addresses of tables.
-_WORD, _SLEEPERS, TABLES = 0, 4, 64
+# A place: how often all had come and, in the lower bits, how many came since; how many sleep; how
+# many members are here, 0 for all; the rank of the first; what the engine said; i32. Then the
+# addresses of tables; and for each member that is here which one of them it is, i32.
+_WORD, _SLEEPERS, HERE, FIRST, _STATUS, TABLES = 0, 4, 8, 12, 16, 64
 _CAME = (1 << 12) - 1
 _LINE = 64
 # Nanoseconds of a sleep after which a waiter looks whether the run goes on.
@@ -51,6 +64,11 @@ def places_start(participants: int) -> int:
 
 def place_bytes(members: int) -> int:
     """Of the place of a group."""
+    return numbers_start(members) + _lines(4 * members)
+
+
+def numbers_start(members: int) -> int:
+    """Where a place says which of the members here a member is."""
     return TABLES + _lines(8 * members)
 
 
@@ -60,7 +78,8 @@ def _lines(size: int) -> int:
 
 def register() -> None:
     """Declares the functions that participants meet by."""
-    register_group("meetings", ("pyjax_meet", "pyjax_meet_again", "pyjax_leave"), _emit)
+    names = ("pyjax_meet", "pyjax_meet_again", "pyjax_share", "pyjax_leave")
+    register_group("meetings", names, _emit)
 
 
 def _emit(module: ModuleWriter) -> None:
@@ -75,8 +94,11 @@ def _emit(module: ModuleWriter) -> None:
     _wake(module, sleep)
     _give_up(module)
     _wait(module)
+    _meet_here(module)
+    _call_engine(module)
     _meet(module)
     _meet_again(module)
+    _share(module)
 
 
 def _word(w: FunctionWriter, base: str, place: int) -> str:
@@ -106,7 +128,7 @@ def _stand_still(module: ModuleWriter) -> None:
     """void stand_still(ptr session): one participant more that does not go on by itself. It is the
     last one that sees that all of them are."""
     w = module.function("pyjax.stand_still", [("ptr", "session")], internal=True)
-    still = _add(w, "%session", _STILL, "1")
+    still = _add(w, "%session", STILL, "1")
     with w.if_(w.cmp("eq", "i32", still, _load(w, "%session", PARTICIPANTS))):
         _end(w, str(NEVER_COME))
     w.ret()
@@ -253,23 +275,36 @@ def _wait(module: ModuleWriter) -> None:
     w.ret("i32", status)
 
 
-def _meet(module: ModuleWriter) -> None:
-    names = ("session", "place", "rank", "size", "table", "participant", "number")
-    types = ("ptr", "ptr", "i64", "i64", "ptr", "i64", "i64")
-    w = module.function("pyjax_meet", list(zip(types, names)), "i32")
+_MEETING = (
+    ("ptr", "session"), ("ptr", "place"), ("i64", "rank"), ("i64", "size"), ("ptr", "table"),
+    ("i64", "participant"), ("i64", "number"),
+)  # fmt: skip
+
+
+def _members_here(w: FunctionWriter) -> str:
+    """How many members are in this process, i32."""
+    here = w.load("i32", _word(w, "%place", HERE))
+    all_are = w.cmp("eq", "i32", here, "0")
+    return w.select(all_are, "i32", w.cast("trunc", "i64", "%size", "i32"), here)
+
+
+def _meet_here(module: ModuleWriter) -> None:
+    """i32 meet_here(...): as pyjax_meet, of the members that are in this process; -1 for the last
+    one to come. Only members of other processes may still be missing then."""
+    w = module.function("pyjax.meet_here", list(_MEETING), "i32", internal=True)
     ended = _load(w, "%session", ENDED)
 
     def come() -> list[str]:
         tables = w.gep("i8", "%place", TABLES)
         w.store("ptr", "%table", w.gep("ptr", tables, "%rank"))
-        members = ("i32", w.cast("trunc", "i64", "%size", "i32"))
-        still = ("ptr", _word(w, "%session", _STILL))
+        still = ("ptr", _word(w, "%session", STILL))
+        members = ("i32", _members_here(w))
         came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, still])
         return w.if_else(w.cmp("eq", "i32", came, "0"), ["i32"], let_go, lambda: wait(came))
 
     def let_go() -> list[str]:
         w.call("pyjax.wake_members", "void", [("ptr", "%place")])
-        return ["0"]
+        return ["-1"]
 
     def wait(came: str) -> list[str]:
         waits_in = w.gep("i8", "%session", HEADER_BYTES)
@@ -287,10 +322,59 @@ def _meet(module: ModuleWriter) -> None:
     w.ret("i32", status)
 
 
+def _call_engine(module: ModuleWriter) -> None:
+    """i32 call_engine(ptr session, ptr place, i64 size, i64 number, i1 last): the members that are
+    here have met; the last one has the engine bring the others' tables. 0 when they are there."""
+    parameters = [("ptr", "session"), ("ptr", "place"), ("i64", "size"), ("i64", "number")]
+    parameters.append(("i1", "last"))
+    w = module.function("pyjax.call_engine", parameters, "i32", internal=True)
+    with w.if_("%last"):
+        engine = w.load("ptr", _word(w, "%session", ENGINE))
+        arguments = "ptr %session, ptr %place, i64 %number"
+        done = w.value(f"call i32 {engine}({arguments})")
+        failed = w.cmp("eq", "i32", done, "0")
+        _store(w, "%place", _STATUS, w.select(failed, "i32", str(ENGINE_FAILED), "0"))
+    members = ("i32", _members_here(w))
+    came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
+
+    def let_go() -> list[str]:
+        w.call("pyjax.wake_members", "void", [("ptr", "%place")])
+        return []
+
+    def wait() -> list[str]:
+        def nap(_: list[str]) -> list[str]:
+            w.call("pyjax.nap", "void", [("ptr", "%place"), ("i32", came)])
+            # The engine sees that the run has ended, and gives up for all.
+            with w.if_(w.cmp("ne", "i32", w.call("pyjax_poll", "i32"), "0")):
+                _end(w, str(ANOTHER_FAILED))
+            return []
+
+        w.while_([], lambda _: w.not_("i1", _is_over(w, came)), nap)
+        return []
+
+    w.if_else(w.cmp("eq", "i32", came, "0"), [], let_go, wait)
+    w.ret("i32", _load(w, "%place", _STATUS))
+
+
+def _meet(module: ModuleWriter) -> None:
+    w = module.function("pyjax_meet", list(_MEETING), "i32")
+    status = w.call("pyjax.meet_here", "i32", [(type, f"%{name}") for type, name in _MEETING])
+    last = w.cmp("eq", "i32", status, "-1")
+    met = w.op("or", "i1", last, w.cmp("eq", "i32", status, "0"))
+    others = w.cmp("ne", "i32", w.load("i32", _word(w, "%place", HERE)), "0")
+
+    def bring() -> list[str]:
+        arguments = [("ptr", "%session"), ("ptr", "%place"), ("i64", "%size"), ("i64", "%number")]
+        return [w.call("pyjax.call_engine", "i32", [*arguments, ("i1", last)])]
+
+    here = lambda: [w.select(last, "i32", "0", status)]
+    w.ret("i32", *w.if_else(w.op("and", "i1", met, others), ["i32"], bring, here))
+
+
 def _meet_again(module: ModuleWriter) -> None:
     parameters = [("ptr", "session"), ("ptr", "place"), ("i64", "size")]
     w = module.function("pyjax_meet_again", parameters)
-    members = ("i32", w.cast("trunc", "i64", "%size", "i32"))
+    members = ("i32", _members_here(w))
     came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
     place = [("ptr", "%place"), ("i32", came)]
 
@@ -309,4 +393,24 @@ def _meet_again(module: ModuleWriter) -> None:
         return []
 
     w.if_else(w.cmp("eq", "i32", came, "0"), [], let_go, wait)
+    w.ret()
+
+
+def _share(module: ModuleWriter) -> None:
+    parameters = [("ptr", "place"), ("i64", "rank"), ("i64", "size"), ("ptr", "row")]
+    w = module.function("pyjax_share", parameters)
+    here = w.load("i32", _word(w, "%place", HERE))
+
+    def some() -> list[str]:
+        # Behind as many lines of tables as `numbers_start` says.
+        tables = w.op("and", "i64", w.iadd(w.imul("%size", 8), _LINE - 1), str(-_LINE))
+        numbers = w.gep("i8", w.gep("i8", "%place", TABLES), tables)
+        number = w.load("i32", w.gep("i32", numbers, "%rank"))
+        first = w.load("i32", _word(w, "%place", FIRST))
+        return [w.cast("zext", "i32", value, "i64") for value in (number, here, first)]
+
+    everybody = w.cmp("eq", "i32", here, "0")
+    share = w.if_else(everybody, ["i64"] * 3, lambda: ["%rank", "%size", "0"], some)
+    for place, value in enumerate(share):
+        w.store("i64", value, w.gep("i64", "%row", place))
     w.ret()

@@ -1,0 +1,115 @@
+"""What goes wrong between two processes, and that they go on together afterwards."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import P, lax
+from pyjax.sharding import NamedSharding
+
+pyjax.distributed.initialize()
+ME = pyjax.process_index()
+OTHER = 1 - ME
+MESH = pyjax.make_mesh((2,), ("i",), (pyjax.sharding.AxisType.Auto,))
+X = pyjax.device_put(np.arange(8, dtype=np.float32), NamedSharding(MESH, P("i")))
+Error = pyjax.errors.JaxRuntimeError
+
+
+def mapped(f: Any) -> Any:
+    return pyjax.jit(pyjax.shard_map(f, mesh=MESH, in_specs=P("i"), out_specs=P("i")))
+
+
+@mapped
+def summed(x: Any) -> Any:
+    return lax.psum(x, "i")  # the line of the sum
+
+
+@mapped
+def moved(x: Any) -> Any:
+    return lax.ppermute(x, "i", [(0, 1), (1, 0)])
+
+
+def check() -> None:
+    """Both go on together."""
+    pyjax.distributed.client().wait_at_barrier("here", 20_000)
+    assert float(summed(X)[0]) == 4
+
+
+line = next(n for n, text in enumerate(open(__file__), 1) if text.endswith("of the sum\n"))
+check()
+
+# Other programs, or shapes.
+for mine in ((summed, moved)[ME], lambda x: summed(jnp.concatenate([x] * (1 + ME)))):
+    found = None
+    try:
+        mine(X)
+    except Error as error:
+        found = str(error)
+    assert found is not None
+    for text in (f"process {ME} waits in", f"process {OTHER} runs %", "same programs in the same"):
+        assert text in found, (text, found)
+    assert "failures.py" in found
+    check()
+
+# One fails, and says so.
+
+
+def refuse(x: Any) -> Any:
+    if ME == 1:
+        raise ValueError("these numbers are bad")
+    return x
+
+
+@mapped
+def checked(x: Any) -> Any:
+    x = pyjax.pure_callback(refuse, pyjax.ShapeDtypeStruct(x.shape, x.dtype), x)
+    return lax.psum(x, "i")
+
+
+with pytest.raises(Error) as caught:
+    checked(X)
+assert "these numbers are bad" in str(caught.value)
+assert (f"process {OTHER} failed in this run" in str(caught.value)) == (ME == 0)
+check()
+
+# One does not come: the time that is allowed is XLA's flag.
+if ME == 0:
+    start = time.monotonic()
+    with pytest.raises(Error) as caught:
+        summed(X)
+    assert 1 <= time.monotonic() - start < 5
+    for text in ("process 0 waits in", "all-reduce", "process 1 did not come within 1 s"):
+        assert text in str(caught.value), text
+    assert f"failures.py:{line}" in str(caught.value)
+else:
+    time.sleep(2)
+    with pytest.raises(Error, match="process 0 failed in this run: ProcessTimeout"):
+        summed(X)
+check()
+
+# One has gone on, and sends nothing more for what the other waits in.
+
+
+def once_more(x: Any) -> Any:
+    return lax.cond(lax.axis_index("i") == 0, lambda x: lax.psum(x, "i"), lambda x: x, x)
+
+
+unequal = pyjax.jit(
+    pyjax.shard_map(once_more, mesh=MESH, in_specs=P("i"), out_specs=P("i"), check_vma=False)
+)
+if ME == 0:
+    with pytest.raises(
+        Error, match=r"waits in .*jit_once_more.*process 1 has left it, and runs %al"
+    ):
+        unequal(X)
+else:
+    unequal(X)
+assert summed(X).shape == (8,)
+check()
+print(f"process {ME} is through")

@@ -1,0 +1,68 @@
+"""Programs of several processes: what they compute, and how they fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from .launch import needs_mpi, run
+
+pytestmark = needs_mpi
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
+    """Results of one process with four devices."""
+    return _results(1, tmp_path_factory.mktemp("alone"))
+
+
+def _results(processes: int, folder: Path) -> dict[str, np.ndarray]:
+    path = folder / "results.npz"
+    done = run("collectives.py", processes, path, devices=4 // processes)
+    assert done.returncode == 0, done.output
+    with np.load(path) as results:
+        return dict(results)
+
+
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_collectives_have_the_bits_of_one_process(
+    processes: int, alone: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    found = _results(processes, tmp_path)
+    assert found.keys() == alone.keys() and len(alone) > 30
+    for name, value in alone.items():
+        assert np.array_equal(found[name], value), name
+
+
+def test_arrays() -> None:
+    done = run("arrays.py", 2, devices=2)
+    assert done.returncode == 0, done.output
+
+
+def test_failures() -> None:
+    done = run("failures.py", 2, flags="--xla_cpu_collective_timeout_seconds=1")
+    assert done.returncode == 0 and done.output.count("is through") == 2, done.output
+
+
+@pytest.mark.parametrize(
+    "how, text",
+    [
+        ("raise", "process 1 has ended with ValueError: the data ran out"),
+        ("stop", "process 1 is silent for"),
+    ],
+)
+def test_ends_of_one(how: str, text: str) -> None:
+    """The other raises, with its line, and all end."""
+    done = run("ending.py", 2, how, seconds=60)
+    assert done.returncode != 0 and done.seconds < 25, done.output
+    for part in ("process 0 waits in %all-reduce", text, "total(x)", "ending.py:2"):
+        assert part in done.output, (part, done.output)
+
+
+@pytest.mark.slow
+def test_a_killed_process() -> None:
+    """The launcher ends the others."""
+    done = run("ending.py", 2, "kill", seconds=60)
+    assert done.returncode != 0 and done.seconds < 25, done.output

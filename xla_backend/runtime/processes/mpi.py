@@ -1,0 +1,92 @@
+"""Messages between processes through MPI (mpi4py).
+
+Calls are short: sends and receives are started, and looked at later. So one lock around them is
+enough for all threads, whatever level of threads the library grants, and whoever waits can stop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from xla_backend.runtime.processes.errors import ProcessTimeout
+
+# Messages begin at such addresses, and so do the parts of one.
+ALIGNMENT = 64
+_TAG = 1
+
+
+def aligned_bytes(size: int) -> np.ndarray:
+    """Memory for a message."""
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + size]
+
+
+class MpiTransport:
+    """The processes of MPI's world, and messages of bytes between them.
+
+    Attributes:
+      index: number of this process.   count: how many there are.
+    """
+
+    def __init__(self, mpi: Any, seconds: float) -> None:
+        """
+        Args:
+          mpi: the module `mpi4py.MPI`.
+          seconds: to wait for the others.
+        Raises:
+          ProcessTimeout: they have not come.
+        """
+        self._mpi = mpi
+        world = mpi.COMM_WORLD
+        self.index, self.count = world.Get_rank(), world.Get_size()
+        # Of our own, so that messages of the user's program are none of ours.
+        self._channel, request = world.Idup()
+        deadline = time.monotonic() + seconds
+        while not request.Test():
+            if time.monotonic() > deadline:
+                raise ProcessTimeout(
+                    f"process {self.index} has waited {seconds:g} s for the other "
+                    f"{self.count - 1} processes; each of them is to call initialize()"
+                )
+            time.sleep(0.001)
+        self._sending: list[tuple[Any, np.ndarray]] = []
+        self._coming: dict[int, deque[tuple[Any, np.ndarray]]] = {}
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether messages have not been taken yet."""
+        return bool(self._sending)
+
+    def send(self, to: int, message: np.ndarray) -> None:
+        """Start sending bytes, which nobody changes any more."""
+        request = self._channel.Isend([message, self._mpi.BYTE], to, _TAG)
+        self._sending.append((request, message))
+
+    def receive(self) -> list[tuple[int, np.ndarray]]:
+        """What has come since the last call: who sent it, and the bytes. Messages of one process
+        come in the order in which it sent them."""
+        mpi = self._mpi
+        if self._sending:
+            self._sending = [sent for sent in self._sending if not sent[0].Test()]
+        status = mpi.Status()
+        while True:
+            found = self._channel.Improbe(mpi.ANY_SOURCE, _TAG, status)
+            if found is None:
+                break
+            memory = aligned_bytes(status.Get_count(mpi.BYTE))
+            request = found.Irecv([memory, mpi.BYTE])
+            self._coming.setdefault(status.Get_source(), deque()).append((request, memory))
+        received = []
+        for source, coming in self._coming.items():
+            while coming and coming[0][0].Test():
+                received.append((source, coming.popleft()[1]))
+        return received
+
+    def abort(self) -> None:
+        """End all processes, this one too."""
+        self._mpi.COMM_WORLD.Abort(1)

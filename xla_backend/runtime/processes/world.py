@@ -1,0 +1,283 @@
+"""The processes that run a program together: messages by topic, who is still there, and waiting.
+
+  world = World(transport, heartbeat_timeout)
+  world.on(topic, handle)             # handle(source, head, payload), of each message that comes
+  world.send(to, topic, head, arrays)
+  world.until(ready, sources, what)   # waits, for processes that are there
+  world.gather(label, arrays)         # of each process, in their order
+
+A thread looks for messages when nobody waits for one, tells the others that this process lives, and
+notices who is silent.
+"""
+
+from __future__ import annotations
+
+import marshal
+import math
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from xla_backend.runtime.processes.errors import ProcessFailure, ProcessTimeout
+from xla_backend.runtime.processes.mpi import ALIGNMENT, MpiTransport, aligned_bytes
+
+Result = TypeVar("Result")
+# Takes who sent a message, its head, and its bytes.
+Handler = Callable[[int, Any, np.ndarray], None]
+
+_HEAD_SIZE = struct.Struct("<q")
+# Seconds between looks at messages of the thread that does nothing else: when nothing is under way,
+# and while something is being sent.
+_IDLE, _BUSY = 2e-3, 2e-4
+# Looks of somebody who waits until sleeps get longer, and the longest sleep.
+_EAGER_LOOKS, _LONGEST_NAP = 200, 1e-3
+_ALIVE, _ENDED, _GATHER = "alive", "ended", "gather"
+
+
+class Part(NamedTuple):
+    """What a process gave to `World.gather`."""
+
+    label: Any
+    payload: np.ndarray
+
+    def arrays(self, kinds: Sequence[tuple[np.dtype, tuple[int, ...]]]) -> list[np.ndarray]:
+        """The arrays in it, whose types and shapes are these."""
+        found, start = [], 0
+        for dtype, shape in kinds:
+            size = dtype.itemsize * math.prod(shape)
+            found.append(self.payload[start : start + size].view(dtype).reshape(shape))
+            start += _aligned(size)
+        return found
+
+
+def _frame(topic: str, head: Any, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """A message: the size of the head, the head, and the bytes of arrays, each aligned."""
+    encoded = marshal.dumps((topic, head))
+    start = _aligned(_HEAD_SIZE.size + len(encoded))
+    message = aligned_bytes(start + sum(_aligned(array.nbytes) for array in arrays))
+    _HEAD_SIZE.pack_into(message.data, 0, len(encoded))
+    message[_HEAD_SIZE.size : _HEAD_SIZE.size + len(encoded)] = np.frombuffer(encoded, np.uint8)
+    for array in arrays:
+        message[start : start + array.nbytes].reshape(array.shape)[...] = array
+        start += _aligned(array.nbytes)
+    return message
+
+
+def _read(message: np.ndarray) -> tuple[str, Any, np.ndarray]:
+    (size,) = _HEAD_SIZE.unpack_from(message.data)
+    end = _HEAD_SIZE.size + size
+    topic, head = marshal.loads(message[_HEAD_SIZE.size : end].data)
+    return topic, head, message[_aligned(end) :]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+class World:
+    """
+    Attributes:
+      index: number of this process.   count: how many there are.
+      lock: held around all that handlers of messages look at.
+      ended: processes that run no more, and why.   lost: those of them that have not said so.
+    """
+
+    def __init__(self, transport: MpiTransport, heartbeat_timeout: float) -> None:
+        self.index, self.count = transport.index, transport.count
+        self.others = [n for n in range(self.count) if n != self.index]
+        self.lock = threading.RLock()
+        self.ended: dict[int, str] = {}
+        self.lost: set[int] = set()
+        self._transport = transport
+        self._handlers: dict[str, Handler] = {}
+        # By who gave it, among whom, and the number of the gathering.
+        self._gathered: dict[tuple[int, tuple[int, ...], int], Part] = {}
+        self._gathers: dict[tuple[int, ...], int] = {}
+        self._patience = heartbeat_timeout
+        now = time.monotonic()
+        self._heard = dict.fromkeys(self.others, now)
+        self._next_beat = now
+        self._stop = threading.Event()
+        self._process = os.getpid()
+        self.on(_ALIVE, lambda source, head, payload: None)
+        self.on(_ENDED, self._other_ended)
+        self.on(_GATHER, self._keep_part)
+        self._thread = threading.Thread(target=self._look_after, name="pyjax MPI", daemon=True)
+
+    def start(self) -> None:
+        """Messages are handled from now on."""
+        self._thread.start()
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def on(self, topic: str, handle: Handler) -> None:
+        """From now on messages of a topic are handled so, with the lock held."""
+        self._handlers[topic] = handle
+
+    def send(self, to: int, topic: str, head: Any = (), arrays: Sequence[np.ndarray] = ()) -> None:
+        """Send a message; it goes on while the caller does.
+
+        Args:
+          head: of numbers, strings, bytes, and tuples and dicts of them.
+          arrays: of uint8, which are copied.
+        """
+        if self.is_inherited:
+            raise ProcessFailure("a child of a fork has no part in the program of its parent")
+        message = _frame(topic, head, arrays)
+        with self.lock:
+            self._transport.send(to, message)
+
+    def progress(self) -> None:
+        """Handle what has come."""
+        with self.lock:
+            for source, message in self._transport.receive():
+                self._heard[source] = time.monotonic()
+                topic, head, payload = _read(message)
+                self._handlers[topic](source, head, payload)
+
+    def until(
+        self,
+        ready: Callable[[], Result | None],
+        sources: Callable[[], Iterable[int]],
+        what: str,
+        seconds: float,
+        watch: Callable[[], None] = lambda: None,
+    ) -> Result:
+        """Wait until `ready()`, called with the lock held, gives something.
+
+        Args:
+          sources: the processes that it still waits for.
+          what: it waits in, for messages.
+          watch: raises if it is to stop.
+        Raises:
+          ProcessFailure: one of the sources has ended.
+          ProcessTimeout: so many seconds have passed.
+        """
+        deadline = time.monotonic() + seconds
+        looks = 0
+        while True:
+            with self.lock:
+                self.progress()
+                found = ready()
+                if found is None:
+                    missing = list(sources())
+                    gone = next((n for n in missing if n in self.ended), None)
+            if found is not None:
+                return found
+            watch()
+            if gone is not None:
+                raise ProcessFailure(f"{what}: process {gone} {self.ended[gone]}")
+            if time.monotonic() > deadline:
+                raise ProcessTimeout(f"{what}: {_named(missing)} did not come within {seconds:g} s")
+            looks += 1
+            late = looks - _EAGER_LOOKS
+            time.sleep(0 if late < 0 else min(_LONGEST_NAP, 2e-5 * late))
+
+    def gather(
+        self,
+        label: Any,
+        arrays: Sequence[np.ndarray] = (),
+        members: Sequence[int] | None = None,
+        what: str = "",
+        seconds: float = 300,
+    ) -> list[Part]:
+        """What each member gives, in their order; all of them call this.
+
+        Args:
+          label: says what is gathered.   arrays: of uint8.
+          members: numbers of processes, in order, this one among them; None: all.
+          what: this process waits in, for messages.
+        """
+        together = tuple(range(self.count) if members is None else members)
+        others = [n for n in together if n != self.index]
+        with self.lock:
+            number = self._gathers[together] = self._gathers.get(together, 0) + 1
+        for other in others:
+            self.send(other, _GATHER, (together, number, label), arrays)
+        parts = {self.index: Part(label, _read(_frame("", (), arrays))[2])}
+
+        def missing() -> list[int]:
+            return [n for n in others if n not in parts]
+
+        def ready() -> bool | None:
+            for other in missing():
+                part = self._gathered.pop((other, together, number), None)
+                if part is not None:
+                    parts[other] = part
+            return None if missing() else True
+
+        what = what or f"process {self.index} gathers {label!r}"
+        self.until(ready, missing, what, seconds)
+        return [parts[n] for n in together]
+
+    def _keep_part(self, source: int, head: Any, payload: np.ndarray) -> None:
+        together, number, label = head
+        self._gathered[source, together, number] = Part(label, payload)
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def _other_ended(self, source: int, reason: str, payload: np.ndarray) -> None:
+        self.ended.setdefault(source, reason)
+
+    def end(self, reason: str) -> None:
+        """Tell the others that this process is about to end, and why."""
+        for other in self.others:
+            if other not in self.lost:
+                self.send(other, _ENDED, reason)
+
+    def close(self, seconds: float) -> bool:
+        """Leave, when all others do; whether all have done so within so many seconds. Nothing is
+        sent or received any more."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and len(self.ended) < len(self.others):
+            self.progress()
+            time.sleep(_LONGEST_NAP)
+        while time.monotonic() < deadline and self._transport.is_sending:
+            self.progress()
+        self._stop.set()
+        self._thread.join(1.0)
+        return len(self.ended) == len(self.others) and not self.lost
+
+    def absent(self) -> str:
+        """Which others are lost, or have not ended, for messages."""
+        gone = [f"process {other} {self.ended[other]}" for other in sorted(self.lost)]
+        late = [other for other in self.others if other not in self.ended]
+        return "; ".join([*gone, *([f"{_named(late)} did not end"] if late else [])])
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a child of a fork, which has no part in it."""
+        return os.getpid() != self._process
+
+    def abort(self) -> None:
+        """End all processes at once, this one too."""
+        self._transport.abort()
+
+    def _look_after(self) -> None:
+        """What the thread does."""
+        while not self._stop.wait(_BUSY if self._transport.is_sending else _IDLE):
+            if self.is_inherited:
+                return
+            self.progress()
+            now = time.monotonic()
+            if now < self._next_beat:
+                continue
+            self._next_beat = now + self._patience / 10
+            for other in self.others:
+                silent = now - self._heard[other]
+                if other in self.ended:
+                    continue
+                if silent > self._patience:
+                    self.lost.add(other)
+                    self.ended[other] = f"is silent for {silent:.1f} s: it hangs, or was killed"
+                else:
+                    self.send(other, _ALIVE)
+
+
+def _named(processes: Sequence[int]) -> str:
+    return f"process{'es' if len(processes) > 1 else ''} {', '.join(map(str, processes))}"
