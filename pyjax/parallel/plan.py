@@ -10,6 +10,7 @@ import numpy as np
 
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.jit import Jit, jit
+from pyjax.core.array import Array
 from pyjax.core.errors import fail
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_map
@@ -47,9 +48,8 @@ def plan(
       f: a function, or what `jit` made of one (with donated arguments and shardings).
       mesh: of any size; in context while the function is traced, so that PartitionSpecs in it are
         understood.
-      specs, named_specs: the arguments: pytrees of ShapeDtypeStructs whose shardings are over the
-        mesh. Of those without one, and of arrays, which say their shapes and types only, the
-        compiler decides how they lie.
+      specs, named_specs: the arguments: pytrees of ShapeDtypeStructs, or arrays, whose shardings
+        are over the mesh. Of others the compiler decides how they lie.
       cluster: chips and links; by default H100s with NVLink between 8 and a network between nodes.
     Returns:
       A Plan: `collectives`, `by_line()`, `memory`, `flops`, `seconds` ... Print it for a table.
@@ -70,9 +70,7 @@ def plan(
     """
     cluster = cluster or Cluster()
     here = _with_devices(mesh)
-    args, kwargs = tree_map(
-        lambda x: _described(x, mesh, here), (specs, named_specs), is_leaf=lambda x: x is None
-    )
+    args, kwargs = tree_map(lambda x: _described(x, mesh, here), (specs, named_specs))
     function = f if isinstance(f, Jit) else jit(f)
     with set_mesh(here):
         traced = function.trace(*args, **kwargs)
@@ -108,22 +106,24 @@ def _pretended_mesh(mesh: AbstractMesh) -> Mesh:
 
 
 def _described(x: Any, mesh: Mesh | AbstractMesh, here: Mesh) -> Any:
-    """An argument, whose sharding is over the mesh with devices, if it has one."""
-    if x is None:
-        return None
+    """An argument; of an array its type, and how it lies if that is over the mesh."""
+    own = getattr(x, "sharding", None)
+    is_struct = isinstance(x, ShapeDtypeStruct)
+    if not is_struct and not isinstance(x, Array):
+        return x
     struct = ShapeDtypeStruct.like(x)
-    own = x.sharding if isinstance(x, ShapeDtypeStruct) else None
-    if not isinstance(own, NamedSharding):
-        return struct
-    if own.mesh not in (mesh, here, here.abstract_mesh):
-        fail(
-            ValueError,
-            f"plan: an argument of type {struct.dtype}{list(struct.shape)} lies over {own.mesh}, "
-            f"and the program over {mesh}.",
-            "all arrays of a program lie over the same devices",
-            "make the shardings of the arguments with the mesh of the plan",
-        )
-    sharding = NamedSharding(here, own.spec)
+    sharding = None
+    if isinstance(own, NamedSharding):
+        if own.mesh in (mesh, here, here.abstract_mesh):
+            sharding = NamedSharding(here, own.spec)
+        elif is_struct:
+            fail(
+                ValueError,
+                f"plan: an argument of type {struct.dtype}{list(struct.shape)} lies over "
+                f"{own.mesh}, and the program over {mesh}.",
+                "all arrays of a program lie over the same devices",
+                "make the shardings of the arguments with the mesh of the plan",
+            )
     return ShapeDtypeStruct(
         struct.shape, struct.dtype, sharding=sharding, weak_type=struct.weak_type
     )
@@ -189,9 +189,11 @@ def _members_along(t: Transfer, sizes: tuple[int, ...]) -> list[int]:
 
 
 def _type(node: Instruction) -> str:
-    """Of its result, without its layout; of several, the largest."""
-    shape = max(node.shape.flatten(), key=lambda leaf: leaf.byte_size)
-    return f"{shape.element_type}[{','.join(map(str, shape.dimensions))}]"
+    """Of its result, without its layout; of several, the largest, and how many there are."""
+    shapes = node.shape.flatten()
+    shape = max(shapes, key=lambda leaf: leaf.byte_size)
+    others = f" + {len(shapes) - 1} more" if len(shapes) > 1 else ""
+    return f"{shape.element_type}[{','.join(map(str, shape.dimensions))}]{others}"
 
 
 def _where(node: Instruction) -> str:

@@ -21,6 +21,7 @@ from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.solver_rewriter import SolverRewriter
 from xla_backend.passes.standard import (
     before_fusion,
+    collective_optimization,
     expansion,
     finished,
     preparation,
@@ -42,6 +43,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
     """The passes for GPUs, in order. Which of them run at which level is in `passes.levels`."""
     passes: list[HloPass] = [
         *preparation(has_custom_call),
+        *collective_optimization(),
         # Before simplification, which takes transposes between two calls away.
         SolverRewriter(library_call),
         expansion(options, SORT_TYPES),
