@@ -7,6 +7,7 @@ wide load and a shuffle, anything else a gather or scatter.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from xla_backend.codegen.indices import is_small
@@ -25,6 +26,7 @@ class Emitter(Protocol):
       env: the text of each value; `vars` those of variables.
       vector_var: the variable that differs between `lanes`; None outside loops in lanes.
       mask: the lanes in use; None means all.
+      whole: whether the mask holds for all lanes; None where nothing short says so.
     """
 
     w: FunctionWriter
@@ -34,6 +36,7 @@ class Emitter(Protocol):
     vector_var: Var | None
     lanes: int
     mask: str | None
+    whole: str | None
 
     def bind(self, value: Value, text: str, lanes: int = 1) -> None:
         """Let the value have this text."""
@@ -147,6 +150,8 @@ class Access:
         if first[0] != "%" and last[0] != "%":
             count = int(last) - int(first)
             return vector_const("i1", [1 if i < count else 0 for i in range(e.lanes)])
+        if e.mask is None:
+            e.whole = w.cmp("sge", w.index, w.isub(last, first), str(e.lanes))
         return w.active_mask(e.lanes, first, last)
 
     # -- classification ----------------------------------------------------------------------------
@@ -218,9 +223,26 @@ class Access:
         return w.load(vector(stored, e.lanes), pointer)
 
     def _contiguous(self, ty: str, pointer: str, mask: str | None) -> str:
+        w = self.w
         if mask is None:
-            return self.w.load(ty, pointer)
-        return self.w.masked_load(ty, pointer, mask)
+            return w.load(ty, pointer)
+        return self._by_mask(
+            mask, [ty], lambda: [w.load(ty, pointer)], lambda: [w.masked_load(ty, pointer, mask)]
+        )[0]
+
+    def _by_mask(
+        self,
+        mask: str,
+        types: list[str],
+        plain: Callable[[], list[str]],
+        masked: Callable[[], list[str]],
+    ) -> list[str]:
+        """An access under a mask; a plain one where that holds for all lanes, which takes a
+        fraction of the time."""
+        whole = self.e.whole if mask is self.e.mask else None
+        if whole is None:
+            return masked()
+        return self.w.if_else(whole, types, plain, masked, likely=True)
 
     def _scalar_load(self, s: Load, stored: str, guard: Value | None) -> str:
         e, w = self.e, self.w
@@ -275,14 +297,27 @@ class Access:
             index = s.index + i
             if stride == 1:
                 pointer = w.gep(stored, base, self.e.uniform(index))
-                if mask is None:
-                    w.store(ty, raw, pointer)
-                else:
-                    w.masked_store(ty, raw, pointer, mask)
+                self._store_contiguous(ty, raw, pointer, mask)
                 continue
             element = _width(index)
             positions = self.lanes_of_index(index, element)
             w.scatter(ty, raw, base, vector(element, lanes), positions, mask)
+
+    def _store_contiguous(self, ty: str, raw: str, pointer: str, mask: str | None) -> None:
+        w = self.w
+        if mask is None:
+            w.store(ty, raw, pointer)
+            return
+
+        def plain() -> list[str]:
+            w.store(ty, raw, pointer)
+            return []
+
+        def masked() -> list[str]:
+            w.masked_store(ty, raw, pointer, mask)
+            return []
+
+        self._by_mask(mask, [], plain, masked)
 
     def _scalar_store(self, s: Store, stored: str, base: str, guard: Value | None) -> None:
         e, w = self.e, self.w

@@ -42,6 +42,7 @@ class KernelEmitter(AbstractKernelEmitter):
         super().__init__(w, pointers)
         self.lanes_of: dict[Value, int] = {}  # values in lanes; others are scalar
         self.mask: str | None = None  # lanes in use; None: all
+        self.whole: str | None = None  # whether the mask holds for all lanes, if that is known
         self.access = Access(self)
         self.preloaded: dict[Load, str] = {}  # loads that the caller has done already
         self.registers: dict[tuple[Buffer, int], str] = {}
@@ -133,7 +134,7 @@ class KernelEmitter(AbstractKernelEmitter):
     def leave_lanes(self) -> None:
         self.vector_var = None
         self.lanes = 1
-        self.mask = None
+        self.mask = self.whole = None
         self.forget_lanes()
 
     def lanes_loop(self, loop: Loop) -> None:
@@ -176,14 +177,15 @@ class KernelEmitter(AbstractKernelEmitter):
         return [self.get(v, lanes) for v in combiner.results]
 
     def if_in_lanes(self, s: If) -> None:
-        outer, lanes = self.mask, self.lanes
+        outer, whole, lanes = self.mask, self.whole, self.lanes
+        self.whole = None
         mask = self.access.lanes_in_range(s.index, s.low, s.high)
         self.mask = mask if outer is None else self.w.op("and", vector("i1", lanes), mask, outer)
         inits = self.texts([c.init for c in s.carries])
         for carry, before, after in zip(s.carries, inits, self.arm(s, inits)):
             ty = vector(register_type(carry.phi.type), lanes)
             self.bind(carry.result, self.w.select(mask, ty, after, before), lanes)
-        self.mask = outer
+        self.mask, self.whole = outer, whole
 
     # -- registers ---------------------------------------------------------------------------------
 

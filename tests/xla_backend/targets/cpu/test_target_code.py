@@ -156,6 +156,15 @@ def test_no_test_of_each_lane_in_each_round(target, type, masks):
     assert (re.search(r"icmp ugt <\d+ x i32> %", text) is not None) == masks
 
 
+def test_whole_groups_are_accessed_without_a_mask():
+    """Under a mask, a body that is there once would take several times as long."""
+    text = compile(parse_hlo(HEAVY.format("f32")), target="x86-64-v4").texts()["llvm"]
+    for access in ("load", "store"):
+        plain = re.findall(rf"\b{access} <\d+ x float>", text)
+        masked = re.findall(rf"call .*@llvm.masked.{access}", text)
+        assert len(plain) >= len(masked) > 0
+
+
 def test_addresses_of_32_bits():
     """Tables of addresses have a step of four bytes, and loads of them claim no more."""
     wasm = emitted("reduction", "wasm32")
