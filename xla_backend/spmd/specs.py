@@ -19,6 +19,7 @@ import numpy as np
 
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 Axes = tuple[int, ...]  # numbers of axes of a mesh
 Groups = tuple[tuple[int, ...], ...]
@@ -59,6 +60,9 @@ class PrimeMesh(Value):
     def groups(self, axes: Sequence[int]) -> Groups:
         """The devices that differ in their positions along these axes only, in the order of these,
         for each position along the others."""
+        return _groups.make((self, tuple(axes)), lambda: self._groups(axes))
+
+    def _groups(self, axes: Sequence[int]) -> Groups:
         grid = np.array(self.devices).reshape(self.sizes)
         others = [a for a in range(len(self.sizes)) if a not in axes]
         rows = grid.transpose([*others, *axes]).reshape(-1, self.count(axes))
@@ -77,6 +81,12 @@ class PrimeMesh(Value):
             shape[a] = self.sizes[a]
             position = position * self.sizes[a] + np.arange(self.sizes[a]).reshape(shape)
         return position
+
+
+# Programs ask for a few, at each of their collectives; there may be thousands of devices.
+_groups: BoundedCache[tuple[PrimeMesh, Axes], Groups] = BoundedCache(
+    Budget("groups of devices", entries=64)
+)
 
 
 class Spec(Value):
