@@ -79,13 +79,13 @@ _PROGRAMS = {
     "a host callback of a cleared program": """
         from pyjax.lax import linalg
         call = pyjax.jit(lambda a: linalg.cholesky(a))
-        a = jnp.eye(6) * 4
+        a = jnp.eye(20) * 4
         call(a)
         ((_, compiled), *_) = call._compiled.items()
         del call
         pyjax.clear_caches()
         churn()
-        np.testing.assert_array_equal(np.asarray(compiled.program.call([a])[0]), np.eye(6) * 2)
+        np.testing.assert_array_equal(np.asarray(compiled.program.call([a])[0]), np.eye(20) * 2)
     """,
     "a large constant of a cleared program": """
         from xla_backend.hlo.parser import parse_module

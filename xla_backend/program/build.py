@@ -119,7 +119,7 @@ def build_program(
         kernels=kernels.kernels(),
         procedures=builder.procedures,
         aliases=dict(assignment.aliases),
-        constants=tuple(assignment.constants),
+        constants=(*assignment.constants, *builder.tables.values()),
         state=tuple(builder.initial_state),
         temp_size=assignment.temp_size,
         scratch_size=builder.scratch_size,
@@ -146,6 +146,7 @@ class ProgramBuilder:
         self.kernels = kernels
         self.procedures: dict[str, Steps] = {}
         self.initial_state: list[np.ndarray] = []
+        self.tables: dict[Hashable, np.ndarray] = {}
         self.scratch_size = 0
         self.stack_pieces = 0
         self._rules = rules
@@ -189,6 +190,13 @@ class ProgramBuilder:
             self._state[key] = found
             self.initial_state.append(initial)
         return found
+
+    def table(self, key: Hashable, make: Callable[[], np.ndarray]) -> Slice:
+        """A constant that steps read and the module does not have, the same for the same key."""
+        if key not in self.tables:
+            self.tables[key] = make()
+        number = len(self.assignment.constants) + list(self.tables).index(key)
+        return Slice(Space.CONSTANT, number, 0, Shape.of(self.tables[key]))
 
     # -- steps -------------------------------------------------------------------------------------
 

@@ -31,9 +31,12 @@ TEXTS = [
       e = f32[6,6] exponential(x)
       ROOT r = f32[6,6] add(e, x) }""",
     """ENTRY e { x = f32[6,6] parameter(0)
-      c = c64[6,6] convert(x)
-      f = c64[6,6] fft(c), fft_type=FFT, fft_length={6}
-      ROOT r = f32[6,6] real(f) }""",
+      o = f32[] constant(0)
+      p = f32[6,17] pad(x, o), padding=0_0x0_11
+      c = c64[6,17] convert(p)
+      f = c64[6,17] fft(c), fft_type=FFT, fft_length={17}
+      s = c64[6,6] slice(f), slice={[0:6], [0:6]}
+      ROOT r = f32[6,6] real(s) }""",
 ]
 X = np.linspace(-1, 1, 36, dtype=np.float32).reshape(6, 6)
 

@@ -70,8 +70,15 @@ ENTRY e {
   ROOT r = f16[33] get-tuple-element(w), index=1
 }""",
     "transform": """ENTRY e {
-  x = c64[8,30] parameter(0)
-  ROOT r = c64[8,30] fft(x), fft_type=FFT, fft_length={30}
+  x = c64[8,34] parameter(0)
+  ROOT r = c64[8,34] fft(x), fft_type=FFT, fft_length={34}
+}""",
+    "matrices": """ENTRY e {
+  a = f64[9,3,3] parameter(0)
+  b = f64[9,3,2] parameter(1)
+  l = f64[9,3,3] cholesky(a), lower=true
+  x = f64[9,3,2] triangular-solve(l, b), left_side=true, lower=true, transpose_a=NO_TRANSPOSE
+  ROOT f = c128[9,3,2] fft(x), fft_type=RFFT, fft_length={2}
 }""",
 }
 MACHINES = {"x86-64-v2": 62, "aarch64": 183}  # numbers of the ELF header

@@ -1,5 +1,5 @@
 """The run-time library of generated kernels: thread pool, GEMM, convolution, sort, scans, small
-matrices.
+matrices, Fourier transforms.
 
 Every kernel takes its sizes and strides at run time, is generated as LLVM text for this machine,
 compiled once and kept on disk. `library.kernel_library()` gives symbol -> address (a lazy mapping:
@@ -55,6 +55,8 @@ cumulative
          void pyjax_<op>_<t>(ptr in, ptr out, outer, n, inner, flags)
          op: cumsum cumprod cummax cummin (cumlogsumexp for floats); scans axis 1 of
          [outer, n, inner]; flags bit 0: from the end
+
+fft      void pyjax_fft_<t>(...), pyjax_rfft_<t>, pyjax_irfft_<t>               see there
 
 small_matrices
          void pyjax_cholesky_<t>(...), pyjax_lu_<t>, pyjax_triangular_<t>      see there

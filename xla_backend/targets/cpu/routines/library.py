@@ -9,6 +9,7 @@ from xla_backend.process.bounded_cache import BoundedCache, Budget, once
 from xla_backend.targets.cpu.routines import (
     conv,
     cumulative,
+    fft,
     gemm,
     meetings,
     selection,
@@ -17,7 +18,7 @@ from xla_backend.targets.cpu.routines import (
 )
 from xla_backend.targets.cpu.routines.registry import KernelLibrary
 
-_SUBJECTS = (gemm, conv, sort, selection, cumulative, meetings, small_matrices)
+_SUBJECTS = (gemm, conv, fft, sort, selection, cumulative, meetings, small_matrices)
 _libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
     BoundedCache(Budget("kernel libraries", entries=16))
 )

@@ -1,13 +1,14 @@
 """The reference of each contract against the native routine, on the same operands."""
 
 import ctypes
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from xla_backend.program.routines import Kind, Routine
-from xla_backend.targets.cpu.routines import small_matrices
+from xla_backend.targets.cpu.routines import fft, fft_plan, matrix_lanes, small_matrices
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.conv import pack_dims
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
@@ -43,6 +44,8 @@ def call_native(routine: Routine, operands: Sequence) -> None:  # type: ignore[t
         elif parameter.kind is Kind.NUMBERS:
             kept.append(np.array(operand, np.int64))
             arguments.append(ctypes.c_void_p(kept[-1].ctypes.data))
+        elif operand is None:
+            arguments.append(ctypes.c_void_p(None))
         else:
             array, start = operand if parameter.origin else (operand, 0)
             address = array.ctypes.data + start * array.itemsize
@@ -67,7 +70,7 @@ def check(name: str, operands: Sequence) -> None:  # type: ignore[type-arg]
     call_native(routine, native)
     routine.reference(*python)
     for n, p, parameter in zip(native, python, routine.parameters):
-        if parameter.kind not in (Kind.READ, Kind.WRITE, Kind.UPDATE):
+        if parameter.kind not in (Kind.READ, Kind.WRITE, Kind.UPDATE) or n is None:
             continue
         n, p = (n[0], p[0]) if parameter.origin else (n, p)
         tolerance = (TOLERANCE | SMALL_FLOATS).get(n.dtype.name)
@@ -230,3 +233,23 @@ def test_small_matrices(t):
     for lower in (0, 1):
         flat = positive.reshape(-1)
         check(f"cholesky_{t}", [batches, n, lower, flat, draw(t, flat.size, 1)])
+
+
+@pytest.mark.parametrize("t", fft.TYPES, ids=str)
+def test_fft(t):
+    real = matrix_lanes.REALS[t]
+    outer, inner, n = 2, 3, 12
+    size = outer * inner * n
+    plan, roots = fft_plan.passes(n), fft_plan.pass_roots(n, real.numpy_dtype)
+    rotations = fft_plan.rotations(n * inner, real.numpy_dtype).reshape(-1)
+    columns = [n * inner, 1, inner]
+    for inverse, turned in itertools.product((0, 1), (None, rotations)):
+        numbers = [outer, inner, n, *columns, *columns, n - 2, 2, inverse, len(plan) // 4]
+        tables = [plan, roots.reshape(-1), turned]
+        x, y = draw(t, size), draw(t, size, 1)
+        check(f"fft_{t}", [*numbers, *tables, x, y])
+        check(f"rfft_{t}", [*numbers, *tables, draw(real, size), y])
+    half = n // 2 + 1
+    numbers = [outer, 1, n, half, 0, 1, n, 0, 1, n, 0, 1, len(plan) // 4]
+    x, y = draw(t, outer * half), draw(real, outer * n, 1)
+    check(f"irfft_{t}", [*numbers, plan, roots.reshape(-1), None, x, y])

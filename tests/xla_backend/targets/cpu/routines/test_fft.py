@@ -1,0 +1,129 @@
+"""Fourier transforms as programs compute them, against NumPy's in double precision."""
+
+import mpmath
+import numpy as np
+import pytest
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.parser import parse_module
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.program.ir import Host, Library, all_steps
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
+from xla_backend.targets.cpu.compiler import compile_module
+from xla_backend.targets.cpu.routines import fft_plan
+
+ORACLES = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
+TOLERANCE = {"c64": 1e-6, "c128": 1e-15}
+REALS = {"c64": "f32", "c128": "f64"}
+
+
+def program(kind, t, shape, rank):
+    """A module that transforms the last axes of an array whose real sizes are `shape`."""
+    half = [*shape[:-1], shape[-1] // 2 + 1]
+    given = {"RFFT": (REALS[t], shape), "IRFFT": (t, half)}.get(kind, (t, shape))
+    made = {"RFFT": (t, half), "IRFFT": (REALS[t], shape)}.get(kind, (t, shape))
+    types = [f"{e}[{','.join(map(str, dims))}]" for e, dims in (given, made)]
+    lengths = ",".join(map(str, shape[len(shape) - rank :]))
+    module = parse_module(
+        f"HloModule m\nENTRY main {{ x = {types[0]} parameter(0)\n"
+        f"ROOT y = {types[1]} fft(x), fft_type={kind}, fft_length={{{lengths}}} }}"
+    )
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(given[1])
+    if given[0] == t:
+        x = x + 1j * rng.standard_normal(given[1])
+    return compile_module(module, CompileOptions()), x.astype(P(given[0]).numpy_dtype)
+
+
+def steps_of(executable, kind):
+    return [step for step in all_steps(executable.program.steps) if isinstance(step, kind)]
+
+
+def expected(kind, x, shape, rank):
+    axes = range(-rank, 0)
+    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    return ORACLES[kind](wide, s=shape[len(shape) - rank :], axes=tuple(axes))
+
+
+# Lengths with each radix; fewer, as many and more problems than a vector has lanes; one long
+# transform; several axes, whose inner parts are shorter and longer than a vector.
+SHAPES = [
+    ((1,), 1), ((2,), 1), ((3, 15), 1), ((17, 8), 1), ((5, 16), 1), ((40, 7), 1), ((3, 143), 1),
+    ((2, 360), 1), ((1024,), 1), ((2, 4096), 1), ((1000,), 1), ((20, 600), 1), ((8192,), 1),
+    ((4, 6), 2), ((2, 5, 33), 2), ((9, 4, 26), 3), ((2, 3, 4, 5), 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("t", TOLERANCE)
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("shape, rank", SHAPES, ids=str)
+def test_transforms(shape, rank, kind, t):
+    if kind == "IRFFT" and shape[-1] == 1:
+        return
+    executable, x = program(kind, t, shape, rank)
+    long = kind == "IRFFT" and shape[-1] > fft_plan.LONGEST
+    assert bool(steps_of(executable, Host)) == long
+    (y,) = executable.run_arrays([x])
+    right = expected(kind, x, shape, rank)
+    assert y.shape == right.shape
+    np.testing.assert_allclose(y, right, rtol=0, atol=TOLERANCE[t] * np.abs(right).max())
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("shape, rank", [((34,), 1), ((17, 8), 2), ((2 * 4099,), 1)])
+def test_large_primes_are_the_host_s(shape, rank, kind):
+    executable, x = program(kind, "c128", shape, rank)
+    assert steps_of(executable, Host) and not steps_of(executable, Library)
+    (y,) = executable.run_arrays([x])
+    np.testing.assert_allclose(y, expected(kind, x, shape, rank), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_nothing(kind):
+    executable, x = program(kind, "c64", (0, 8), 1)
+    (y,) = executable.run_arrays([x])
+    assert y.size == 0
+
+
+def test_nan_and_infinity_stay_in_their_transform():
+    executable, x = program("FFT", "c64", (40, 12), 1)
+    right = expected("FFT", x, (40, 12), 1)
+    x[3, 5], x[17, 0] = np.nan, np.inf
+    (y,) = executable.run_arrays([x])
+    assert np.isnan(y[3]).all() and not np.isfinite(y[17]).any()
+    others = [i for i in range(40) if i not in (3, 17)]
+    np.testing.assert_allclose(y[others], right[others], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape, rank", [((60, 960), 1), ((1 << 15,), 1), ((3, 128, 96), 2)])
+def test_same_bits_for_any_number_of_threads(shape, rank):
+    executable, x = program("RFFT", "c64", shape, rank)
+    before, found = num_threads(), []
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            found += executable.run_arrays([x])
+    finally:
+        set_num_threads(before)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
+def test_a_problem_has_the_same_bits_whatever_is_beside_it():
+    executable, x = program("FFT", "c64", (37, 120), 1)
+    (together,) = executable.run_arrays([x])
+    alone, _ = program("FFT", "c64", (1, 120), 1)
+    for row in (0, 15, 16, 36):
+        (y,) = alone.run_arrays([x[row : row + 1]])
+        np.testing.assert_array_equal(y[0], together[row])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 12, 143, 1000])
+def test_roots_are_rounded_once(n):
+    numbers = np.arange(2 * n)
+    with mpmath.workprec(100):
+        right = [mpmath.expjpi(-mpmath.mpf(2 * int(k)) / n) for k in numbers]
+    roots = fft_plan._roots(numbers, n)
+    np.testing.assert_array_max_ulp(roots[:, 0], np.array([float(z.real) for z in right]), 2)
+    np.testing.assert_array_max_ulp(roots[:, 1], np.array([float(z.imag) for z in right]), 2)
+    assert set(map(tuple, roots[numbers % n * 4 % n == 0])) <= {(1, 0), (0, -1), (-1, 0), (0, 1)}

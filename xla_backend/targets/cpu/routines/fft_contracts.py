@@ -1,0 +1,59 @@
+"""Contracts of Fourier transforms; `fft` says what their operands mean."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xla_backend.program.routines import Kind, Parameter, Routine
+from xla_backend.targets.cpu.routines.fft import KINDS, NUMBERS, TYPES
+from xla_backend.targets.cpu.routines.matrix_lanes import REALS
+
+Array = np.ndarray
+
+
+def _run(kind: str, *operands: Any) -> None:
+    count = len(NUMBERS)
+    d = dict(zip(NUMBERS, operands[:count]))
+    _, _, rotations, x, y = operands[count:]
+    n, inner = d["n"], d["inner"]
+    given = n // 2 + 1 if kind == "irfft" else n
+    rows = np.arange(d["outer"])[:, None, None]
+    columns = np.arange(inner)[:, None]
+    places = rows * d["in_outer"] + columns * d["in_inner"] + np.arange(given) * d["in_step"]
+    values = x[places]
+    wide = np.complex128 if values.dtype.kind == "c" else np.float64
+    values = values.astype(wide)
+    if kind == "irfft":
+        result: Array = np.fft.irfft(values, n) if d["inverse"] else np.fft.hfft(values, n)
+    else:
+        result = np.fft.ifft(values) if d["inverse"] else np.fft.fft(values)
+    if rotations is not None:
+        # The first of them is one part of a turn of the whole length.
+        turn = 2j * np.pi * np.arange(n) * columns / (n * inner)
+        result = result * np.exp(turn if d["inverse"] else -turn)
+    targets = rows * d["out_outer"] + columns * d["out_inner"]
+    for k in range(d["kept"] + (d["tail"] > 0)):
+        most = inner if k < d["kept"] else d["tail"]
+        y[targets[:, :most, 0] + k * d["out_step"]] = result[:, :most, k].astype(y.dtype)
+
+
+def fft_routines() -> list[Routine]:
+    found = []
+    for kind in KINDS:
+        for t in TYPES:
+            real = REALS[t]
+            parameters = (
+                *(Parameter(number, Kind.NUMBER) for number in NUMBERS),
+                Parameter("passes", Kind.NUMBERS),
+                Parameter("roots", Kind.READ, real),
+                Parameter("rotations", Kind.READ, real, optional=True),
+                Parameter("x", Kind.READ, real if kind == "rfft" else t),
+                Parameter("y", Kind.UPDATE, real if kind == "irfft" else t),
+            )
+            found.append(
+                Routine(f"{kind}_{t}", parameters, partial(_run, kind), stops=True, steady=True)
+            )
+    return found

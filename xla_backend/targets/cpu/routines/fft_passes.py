@@ -1,0 +1,161 @@
+"""Passes of Fourier transforms over lanes: each is one of Stockham's.
+
+Radix r takes n / r transforms of length r, from one buffer to another, and puts the results where
+the next pass finds them in order.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.types import const, element
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.targets.cpu.routines.fft_plan import RADICES
+from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
+from xla_backend.targets.cpu.routines.registry import register_group
+
+Pair = tuple[str, str]
+
+
+class Short:
+    """Transforms of the lengths of `RADICES`, on pairs of lanes."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.w, self.ty = lanes.w, lanes.ty
+
+    def transform(self, x: list[Pair]) -> list[Pair]:
+        n = len(x)
+        if n == 1:
+            return x
+        return self._odd(x) if n % 2 else self._even(x)
+
+    def add(self, a: Pair, b: Pair) -> Pair:
+        return self.w.op("fadd", self.ty, a[0], b[0]), self.w.op("fadd", self.ty, a[1], b[1])
+
+    def sub(self, a: Pair, b: Pair) -> Pair:
+        return self.w.op("fsub", self.ty, a[0], b[0]), self.w.op("fsub", self.ty, a[1], b[1])
+
+    def times(self, a: Pair, b: Pair) -> Pair:
+        w, ty = self.w, self.ty
+        real = w.fma(ty, a[0], b[0], w.fneg(ty, w.op("fmul", ty, a[1], b[1])))
+        return real, w.fma(ty, a[0], b[1], w.op("fmul", ty, a[1], b[0]))
+
+    def _even(self, x: list[Pair]) -> list[Pair]:
+        """Of 2, 4 or 8."""
+        n = len(x)
+        even, odd = self.transform(x[::2]), self.transform(x[1::2])
+        turned = [self._turned(v, k, n) for k, v in enumerate(odd)]
+        sums = [self.add(a, b) for a, b in zip(even, turned)]
+        return sums + [self.sub(a, b) for a, b in zip(even, turned)]
+
+    def _turned(self, v: Pair, k: int, n: int) -> Pair:
+        """Times exp(-2 pi i k / n)."""
+        w, ty = self.w, self.ty
+        if k == 0:
+            return v
+        if 4 * k == n:
+            return v[1], w.fneg(ty, v[0])
+        half = const(ty, math.sqrt(0.5))
+        total, difference = w.op("fadd", ty, v[0], v[1]), w.op("fsub", ty, v[1], v[0])
+        if 8 * k == n:
+            return w.op("fmul", ty, half, total), w.op("fmul", ty, half, difference)
+        assert 8 * k == 3 * n, (k, n)
+        return w.op("fmul", ty, half, difference), w.fneg(ty, w.op("fmul", ty, half, total))
+
+    def _odd(self, x: list[Pair]) -> list[Pair]:
+        """Results k and n - k have the sums and differences of elements j and n - j in common."""
+        w, ty, n = self.w, self.ty, len(x)
+        pairs = range(1, n // 2 + 1)
+        sums = [self.add(x[j], x[n - j]) for j in pairs]
+        differences = [self.sub(x[j], x[n - j]) for j in pairs]
+        total = x[0]
+        for each in sums:
+            total = self.add(total, each)
+        results = [total] * n
+        for k in pairs:
+            even: list[str] = [*x[0]]
+            odd = ["", ""]
+            for j in pairs:
+                angle = 2 * math.pi * (j * k % n) / n
+                cosine, sine = const(ty, math.cos(angle)), const(ty, math.sin(angle))
+                for part in (0, 1):
+                    even[part] = w.fma(ty, cosine, sums[j - 1][part], even[part])
+                    term = differences[j - 1][part]
+                    old = odd[part]
+                    odd[part] = w.fma(ty, sine, term, old) if old else w.op("fmul", ty, sine, term)
+            # even - i odd, and even + i odd.
+            turned = odd[1], w.fneg(ty, odd[0])
+            results[k] = self.add((even[0], even[1]), turned)
+            results[n - k] = self.sub((even[0], even[1]), turned)
+        return results
+
+
+def _pass_name(t: P, radix: int) -> str:
+    return f"pyjax_fft_{t}.pass_{radix}"
+
+
+def _emit_passes(t: P, module: ModuleWriter) -> None:
+    for radix in RADICES:
+        _emit_pass(module, t, radix)
+
+
+def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
+    """void pass(ptr source, ptr target, length, stride, ptr roots)"""
+    parameters = [
+        ("ptr noalias", "source"), ("ptr noalias", "target"), ("i64", "length"), ("i64", "stride"),
+        ("ptr", "roots"),
+    ]  # fmt: skip
+    w = module.function(_pass_name(t, radix), parameters)
+    lanes = Lanes(w, t)
+    short, real = Short(lanes), element(lanes.ty)
+    with w.loop("0", "%length") as outer:
+        p = outer.index
+        first = w.imul(p, 2 * (radix - 1))
+        roots: list[Pair] = []
+        for k in range(radix - 1):
+            parts = [
+                w.splat(lanes.ty, w.load(real, w.gep(real, "%roots", w.iadd(first, 2 * k + part))))
+                for part in (0, 1)
+            ]
+            roots.append((parts[0], parts[1]))
+        with w.loop("0", "%stride", guard=False) as inner:
+            q = inner.index
+            given = []
+            for k in range(radix):
+                at = w.iadd(w.imul(w.iadd(p, w.imul("%length", k)), "%stride"), q)
+                value = lanes.load("%source", at)
+                assert isinstance(value, tuple)
+                given.append(value)
+            results = short.transform(given)
+            for k, value in enumerate(results):
+                at = w.iadd(w.imul(w.iadd(w.imul(p, radix), k), "%stride"), q)
+                lanes.store("%target", at, value if k == 0 else short.times(value, roots[k - 1]))
+    w.ret()
+
+
+def run_passes(lanes: Lanes, buffers: Pair) -> str:
+    """All passes, from buffer to buffer; where the result is."""
+    w = lanes.w
+    carries = [("ptr", buffer) for buffer in buffers]
+    with w.loop("0", "%pass_count", 1, carries) as loop:
+        entry = w.imul(loop.index, 4)
+        radix, length, stride, start = (
+            w.load("i64", w.gep("i64", "%passes", w.iadd(entry, field))) for field in range(4)
+        )
+        roots = w.gep(element(lanes.ty), "%roots", w.imul(start, 2))
+        arguments = [
+            *(("ptr", buffer) for buffer in loop.carried), ("i64", length), ("i64", stride),
+            ("ptr", roots),
+        ]  # fmt: skip
+        for each in RADICES:
+            with w.if_(w.cmp("eq", "i64", radix, str(each))):
+                w.call(_pass_name(lanes.t, each), "void", arguments)
+        loop.next = [loop.carried[1], loop.carried[0]]
+    return loop.results[0]
+
+
+def register_passes(t: P) -> None:
+    names = tuple(_pass_name(t, radix) for radix in RADICES)
+    register_group(f"fft_passes_{t}", names, partial(_emit_passes, t))
