@@ -110,16 +110,24 @@ def _slice(node: Instruction) -> Instruction | None:
 def _slice_of_concatenate(
     node: Instruction, inner: Instruction, a: SliceAttributes
 ) -> Instruction | None:
-    """A slice that lies within one operand reads that operand."""
+    """A slice that lies within one operand reads that operand; one of whole operands, all of them,
+    is a concatenation of those."""
     (d,) = dims_of(inner)
     offset = 0
+    whole: list[Instruction] = []
     for part in inner.operands:
         size = part.shape.dimensions[d]
         if offset <= a.starts[d] and a.limits[d] <= offset + size:
             starts = tuple(s - offset if i == d else s for i, s in enumerate(a.starts))
             limits = tuple(s - offset if i == d else s for i, s in enumerate(a.limits))
             return Emit(node).slice(part, starts, limits, a.strides)
+        if a.starts[d] <= offset and offset + size <= a.limits[d]:
+            whole.append(part)
         offset += size
+    sizes = list(inner.shape.dimensions)
+    sizes[d] = sum(part.shape.dimensions[d] for part in whole)
+    if set(a.strides) == {1} and tuple(sizes) == node.shape.dimensions:
+        return Emit(node).concatenate(whole, d)
     return None
 
 

@@ -260,6 +260,14 @@ CHANGES = {
         ),
         "f32[2] slice({{.*}}), slice={[1:3",
     ),
+    "slice-of-whole-operands": (
+        "f32[4], f32[5], f32[6]",
+        (
+            "a = f32[15] concatenate(p0, p1, p2), dimensions={0}\n"
+            " ROOT r = f32[11] slice(a), slice={[4:15]}"
+        ),
+        "f32[11] concatenate(",
+    ),
     "pad-nothing": (
         "f32[4], f32[]",
         "ROOT r = f32[4] pad(p0, p1), padding=0_0",
@@ -409,6 +417,20 @@ KEPT = {
         (
             "a = f32[9] concatenate(p0, p1), dimensions={0}\n"
             " ROOT r = f32[4] slice(a), slice={[2:6]}"
+        ),
+    ),
+    "slice-of-whole-operands-with-steps": (
+        "f32[4], f32[5], f32[6]",
+        (
+            "a = f32[15] concatenate(p0, p1, p2), dimensions={0}\n"
+            " ROOT r = f32[6] slice(a), slice={[4:15:2]}"
+        ),
+    ),
+    "slice-of-whole-operands-across": (
+        "f32[4,3], f32[5,3], f32[6,3]",
+        (
+            "a = f32[15,3] concatenate(p0, p1, p2), dimensions={0}\n"
+            " ROOT r = f32[11,2] slice(a), slice={[4:15], [0:2]}"
         ),
     ),
     "dot-free-dimensions-out-of-order": (
