@@ -178,6 +178,27 @@ def scalar_loop(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     )
 
 
+def rotating_scan(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A scan of 1,000 steps whose body mixes, stacks and rotates three rows of 200."""
+
+    def body(c: Any, _: None) -> tuple[Any, Any]:
+        mixed = [c[i] * 0.9 + c[(i + 1) % 3] * 0.1 for i in range(3)]
+        y = f.numpy.stack(mixed)
+        z = f.numpy.concatenate([y[1:], y[:1]])
+        return z, z[0].sum()
+
+    x = f.numpy.asarray(np.random.default_rng(0).normal(size=(3, 200)).astype(np.float32))
+    return lambda x: f.lax.scan(body, x, None, length=1000), (x,)
+
+
+def few_rows(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Four rows times a matrix of 4096×4096."""
+    rng = np.random.default_rng(0)
+    sizes = ((4, 4096), (4096, 4096))
+    a, b = (f.numpy.asarray(rng.normal(size=s).astype(np.float32)) for s in sizes)
+    return lambda a, b: a @ b, (a, b)
+
+
 def updates_in_lanes(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """vmap of a while_loop that updates one of 100,000 elements a step; lanes stop one by one."""
     x = f.numpy.ones((4, 100_000), np.float32)

@@ -26,7 +26,7 @@ from xla_backend.targets.cpu.routines.workspace import emit_workspace
 
 # The context shared by the tasks of one product: i64 slots (pointers as integers).
 _FIELDS = (
-    "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc first row_blocks rows_per_block "
+    "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc piece first row_blocks rows_per_block "
     "column_blocks panels_per_block panels bsA bsB bsC epilogue data batch weight inner osA osB"
 ).split()
 _POINTERS = frozenset("A B C packA packB epilogue data".split())
@@ -45,6 +45,10 @@ _BLOCK_PANELS = 4
 # A B of up to this many bytes stays in the first-level cache and needs no packing (measured: from
 # 128 x 128 on packing wins).
 _DIRECT_BYTES = 16 * 1024
+# A B in place of more bytes comes from far away: some rows at a time, so that what is read of each
+# goes on where it ended. One panel down all of K would touch three lines of every page.
+_FAR_BYTES = 1 << 20
+_FAR_ROWS = 128
 
 
 # How a product runs. Programs know the sizes and call a routine that has one way only, such as
@@ -140,6 +144,14 @@ class _Panel(NamedTuple):
     valid: str
 
 
+class _Depth(NamedTuple):
+    """Part of K: the first, how many, and whether C has the sum of those before (an integer)."""
+
+    start: str
+    length: str
+    accumulate: str
+
+
 class _Driver:
     """Emits the functions of one GEMM type into a module, for all paths or a single one."""
 
@@ -224,16 +236,21 @@ class _Driver:
             with w.if_(w.cmp("eq", "i64", column_block, "0")):
                 self._pack_rows(w, ctx, row_lo, row_hi)
         # Several column blocks never share packed rows: emit_entry gives packed products one.
-        finish = w.cmp("ne", "ptr", ctx.get("epilogue"), "null")
+        has_epilogue = w.cmp("ne", "ptr", ctx.get("epilogue"), "null")
         # An epilogue finds a block of C in the cache if the block has few rows.
         block_rows = self.tile.rows * _BLOCK_TILES
-        height = w.select(finish, "i64", str(block_rows), w.imax(w.isub(row_hi, row_lo), 1))
+        height = w.select(has_epilogue, "i64", str(block_rows), w.imax(w.isub(row_hi, row_lo), 1))
         block_columns = self.tile.columns * _BLOCK_PANELS
         scratch = w.alloca(_element(self.t, "C"), block_rows * block_columns, 64)
         with (
             w.loop(row_lo, row_hi, height) as chunk,
+            w.loop("0", ctx.get("kc"), ctx.get("piece"), guard=False) as part,
             w.loop(panel_lo, panel_hi, _BLOCK_PANELS) as group,
         ):
+            depth = self._part_of_depth(w, ctx, part.index)
+            end = w.iadd(part.index, ctx.get("piece"))
+            complete = w.cmp("sge", "i64", end, ctx.get("kc"))
+            finish = w.op("and", "i1", has_epilogue, complete)
             rows = (chunk.index, w.imin(w.iadd(chunk.index, height), row_hi))
             group_end = w.imin(w.iadd(group.index, _BLOCK_PANELS), panel_hi)
             start = w.imul(_panel_start(w, panels, vectors, group.index), lanes)
@@ -245,13 +262,20 @@ class _Driver:
                 valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
                 place = w.gep(_element(self.t, "C"), block[0], w.isub(column, start))
                 panel = _Panel(column, w.isub(last, first), valid)
-                self._multiply_panel(w, ctx, layout, rows, panel, (place, block[1]))
+                self._multiply_panel(w, ctx, layout, rows, panel, depth, (place, block[1]))
             with w.if_(finish):
                 end = w.imul(_panel_start(w, panels, vectors, group_end), lanes)
                 count = w.isub(w.imin(n, end), start)
                 rows = (rows[0], w.isub(rows[1], rows[0]))
                 self._call_epilogue(w, ctx, rows, (start, count), block)
         w.ret()
+
+    def _part_of_depth(self, w: FunctionWriter, ctx: _Context, done: str) -> _Depth:
+        """The piece of K that begins after so many of those that the context speaks of."""
+        length = w.imin(ctx.get("piece"), w.isub(ctx.get("kc"), done))
+        later = w.cmp("sgt", "i64", done, "0")
+        accumulate = w.select(later, "i64", "1", ctx.get("first"))
+        return _Depth(w.iadd(ctx.get("pc"), done), length, accumulate)
 
     def _block_of_c(
         self, w: FunctionWriter, ctx: _Context, row: str, column: str, scratch: str
@@ -284,12 +308,13 @@ class _Driver:
         layout: str,
         rows: tuple[str, str],
         panel: _Panel,
+        depth: _Depth,
         block: tuple[str, str],
     ) -> None:
-        """Some rows times a panel of columns; the results go to `block` (address, row stride)."""
+        """Some rows times a panel of columns; the results go to `block` (address, row stride).
+        What is packed is so for all of the depth."""
         column, count, valid = panel
-        kc, pc = ctx.get("kc"), ctx.get("pc")
-        accumulate = ctx.get("first")
+        pc, kc, accumulate = depth
         if layout == "packed":
             b_ptr = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
             b_step = w.imul(w.imul(count, str(self.tile.lanes)), self.parts)
@@ -300,7 +325,7 @@ class _Driver:
 
         def columns_of(v: int) -> None:
             def rows_of(row: str, height: int) -> None:
-                a_ptr, a_step = self._rows_of_a(w, ctx, layout, row, height)
+                a_ptr, a_step = self._rows_of_a(w, ctx, layout, row, height, depth)
                 offset = w.imul(w.isub(row, rows[0]), block[1])
                 args = [("ptr", a_ptr), ("i64", a_step), ("ptr", b_ptr), ("i64", b_step)]
                 args += [("ptr", w.gep(_element(self.t, "C"), block[0], offset)), ("i64", block[1])]
@@ -313,14 +338,14 @@ class _Driver:
         self._for_vector_count(w, count, columns_of)
 
     def _rows_of_a(
-        self, w: FunctionWriter, ctx: _Context, layout: str, row: str, height: int
+        self, w: FunctionWriter, ctx: _Context, layout: str, row: str, height: int, depth: _Depth
     ) -> tuple[str, str]:
         """Address of rows of A for the micro-kernel, and its step along K."""
         if layout == "packed":
-            offset = w.imul(w.imul(row, ctx.get("kc")), self.parts)
+            offset = w.imul(w.imul(row, depth.length), self.parts)
             return w.gep(self.packed, ctx.get("packA"), offset), str(height * self.parts)
         rs, cs = ctx.get("rsA"), ctx.get("csA")
-        offset = w.iadd(w.imul(row, rs), w.imul(ctx.get("pc"), cs))
+        offset = w.iadd(w.imul(row, rs), w.imul(depth.start, cs))
         a_ptr = w.gep(_element(self.t, "A"), ctx.get("A"), offset)
         return a_ptr, rs if layout == "direct" else cs
 
@@ -499,6 +524,11 @@ class _Driver:
     def _emit_direct(self, w: FunctionWriter, ctx: _Context, threads: str, panels: str) -> None:
         ctx.set("pc", "0")
         ctx.set("kc", "%K")
+        bytes_of_b = w.imul(w.op("mul", "i64", "%K", "%N"), self.t.source.byte_size)
+        far = w.cmp("sgt", "i64", bytes_of_b, str(_FAR_BYTES))
+        # Without a C there is nowhere to keep a sum from piece to piece.
+        far = w.op("and", "i1", far, w.cmp("ne", "ptr", "%C", "null"))
+        ctx.set("piece", w.select(far, "i64", str(_FAR_ROWS), w.imax("%K", 1)))
         ctx.set("first", w.op("and", "i64", "%flags", "1"))
         single = w.cmp("eq", "i64", threads, "1")
         tasks = w.select(single, "i64", "1", w.imul(threads, 3))
@@ -535,6 +565,7 @@ class _Driver:
             pc = w.imul(loop.index, piece)
             ctx.set("pc", pc)
             ctx.set("kc", w.imax(w.imin(w.isub("%K", pc), piece), 0))
+            ctx.set("piece", piece)
             initial = w.op("and", "i64", "%flags", "1")
             later = w.cmp("sgt", "i64", loop.index, "0")
             ctx.set("first", w.select(later, "i64", "1", initial))

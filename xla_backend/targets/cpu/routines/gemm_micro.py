@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
-from xla_backend.llvm.types import const, register_type, vector
+from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
 
@@ -71,6 +71,8 @@ def emit_micro_kernel(
     with w.loop("0", "%kc", 1, carries) as loop:
         a_ptr, b_ptr, *sums = loop.carried
         b_values = []
+        if layout == "rows":
+            _prefetch_next_panel(w, elem, b_ptr, vectors * lanes, bits_of(elem) // 8)
         for v in range(vectors):
             planes = []
             for p in range(parts):
@@ -107,6 +109,17 @@ def emit_micro_kernel(
                     last = v == vectors - 1
                     _store(w, t, tile, row, v, tuple(sums[at : at + parts]), tail, last, adding)
             w.ret()
+
+
+def _prefetch_next_panel(
+    w: FunctionWriter, elem: str, row: str, columns: int, element_bytes: int
+) -> None:
+    """Asks for what the next panel of an operand in place has in the same row: rows are too far
+    from each other for the machine to guess."""
+    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    for column in range(columns, 2 * columns, 64 // element_bytes):
+        address = w.pure(f"getelementptr {elem}, ptr {row}, i64 {column}", row)
+        w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
 
 
 def _prefetch_results(w: FunctionWriter, t: GemmType, rows: int, columns: int) -> None:

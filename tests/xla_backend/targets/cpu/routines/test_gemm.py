@@ -169,7 +169,8 @@ def test_a_program_gets_one_path_of_a_routine():
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 @pytest.mark.parametrize(
-    "size", [(1, 100, 50), (100, 1, 50), (1, 1000, 300), (700, 1, 333), (129, 257, 600)]
+    "size",
+    [(1, 100, 50), (100, 1, 50), (1, 1000, 300), (700, 1, 333), (129, 257, 600), (5, 1100, 300)],
 )
 def test_vectors_and_blocks(kind, size):
     for layout_a in ("row", "column"):
@@ -177,20 +178,22 @@ def test_vectors_and_blocks(kind, size):
             check(kind, *size, layout_a, layout_b, False)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_result_does_not_depend_on_threads(threads):
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("m, n, k", [(300, 200, 500), (4, 1500, 400)])
+def test_result_does_not_depend_on_threads(m, n, k, threads):
     before = num_threads()
     rng = np.random.default_rng(1)
-    a, b = draw(rng, (300, 500), np.float32), draw(rng, (500, 200), np.float32)
+    a, b = draw(rng, (m, k), np.float32), draw(rng, (k, n), np.float32)
     results = []
-    for count in (1, threads):
-        host_threads.set_num_threads(count)
-        c = np.empty((300, 200), np.float32)
-        function("f32")(
-            300, 200, 500, a.ctypes.data, 500, 1, b.ctypes.data, 200, 1, c.ctypes.data, 200, 0
-        )
-        results.append(c)
-    host_threads.set_num_threads(before)
+    try:
+        for count in (1, threads):
+            host_threads.set_num_threads(count)
+            c = np.empty((m, n), np.float32)
+            operands = (a.ctypes.data, k, 1, b.ctypes.data, n, 1)
+            function("f32")(m, n, k, *operands, c.ctypes.data, n, 0)
+            results.append(c)
+    finally:
+        host_threads.set_num_threads(before)
     np.testing.assert_array_equal(results[0], results[1])
 
 
@@ -237,7 +240,11 @@ def test_streaming_vectors_accumulate(size, layout, accumulate):
 
 
 EPILOGUE = ctypes.CFUNCTYPE(None, PTR, PTR, *[I64] * 6)
-FUSED_SIZES = [(1, 1, 4), (1, 2100, 7), (2100, 1, 7), (5, 300, 9), (150, 260, 40), (33, 70, 500)]
+# The last one has a large factor that is not packed.
+FUSED_SIZES = [
+    (1, 1, 4), (1, 2100, 7), (2100, 1, 7), (5, 300, 9), (150, 260, 40), (33, 70, 500),
+    (5, 1100, 300),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("scratch", [False, True])
