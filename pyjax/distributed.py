@@ -157,15 +157,15 @@ def shutdown() -> None:
     if shared is None:
         return
     shared.world.end("has shut down")
-    whole = shared.world.close(_shutdown_seconds[0])
-    if whole:
+    seconds = _shutdown_seconds[0]
+    if shared.world.close(seconds):
         leave()
         return
+    _shutdown_seconds[:] = [0, 0]  # they were waited for
     fail(
         RuntimeError,
         f"distributed.shutdown: {shared.world.absent()}",
-        f"the processes of a program end together, within {_shutdown_seconds[0]:g} s "
-        "(shutdown_timeout_seconds)",
+        f"the processes of a program end together, within {seconds:g} s (shutdown_timeout_seconds)",
         "look for what holds them up, or has ended them",
     )
 

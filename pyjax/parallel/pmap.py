@@ -28,6 +28,7 @@ from pyjax.lax.shape import expand_dims, squeeze
 from pyjax.parallel.shard_map import shard_map
 from pyjax.runtime.array import DeviceArray, array_spec, laid_out, uncommitted
 from pyjax.runtime.devices import devices as all_devices
+from pyjax.runtime.devices import process_count
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec as P
 from pyjax.sharding.shardings import NamedSharding, PmapSharding, Sharding
@@ -57,7 +58,8 @@ def pmap(
     Args:
       axis_name: name for collectives.  in_axes, out_axes, axis_size: as in vmap.
       static_broadcasted_argnums: positions of arguments that are compile-time constants.
-      devices, backend: where to run; default all devices of the default platform.
+      devices, backend: where to run; default all devices of the default platform, in a program of
+        one process.
     Raises:
       TypeError: `fun` is not callable.
       ValueError: the mapped axis is larger than the number of devices; no argument is mapped; the
@@ -108,9 +110,21 @@ def pmap(
     return _Pmapped(mapped, choose, out_axes, _mesh_axis(axis_name))
 
 
+def _default_devices(backend: str | None) -> Sequence[Device]:
+    if process_count(backend) > 1:
+        fail(
+            NotImplementedError,
+            f"pmap over the devices of {process_count(backend)} processes.",
+            "each process would pass its own examples, which pmap does not put together",
+            "jit, or shard_map, with arrays of make_array_from_process_local_data; or pmap over "
+            "the devices of this process, devices=pyjax.local_devices()",
+        )
+    return all_devices(backend)
+
+
 def _together(devices: Sequence[Device] | None, backend: str | None) -> bool:
     """Whether it is a shard_map, which several devices run together, and not a vmap."""
-    count = len(all_devices(backend) if devices is None else devices)
+    count = len(_default_devices(backend) if devices is None else devices)
     return count > 1 or options.pmap_shmap_merge.value
 
 
@@ -194,7 +208,7 @@ class _MappedAxis:
         if size is None:
             mapped = [(np.shape(x), d) for x, d in zip(leaves, self._dims) if d is not None]
             size = max((shape[d] for shape, d in mapped if shape), default=1)
-        available = list(all_devices(backend) if devices is None else devices)
+        available = list(_default_devices(backend) if devices is None else devices)
         if size > len(available):
             raise new_error(
                 ValueError,

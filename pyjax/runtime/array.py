@@ -49,6 +49,14 @@ class ArraySpec:
                 "Call lax.create_token and lax.after_all in the jitted function that uses them; "
                 "effects with ordered=True need no token.",
             )
+        if not device.is_here:
+            fail(
+                ValueError,
+                f"A {aval.str_short()} of this process is to lie on {device}, which process "
+                f"{device.process_index} has.",
+                "Programs on one device run in the process that has it.",
+                "Use pyjax.local_devices(), or a sharding over devices of several processes.",
+            )
         physical = physical_aval(aval)
         dtype = np.dtype(physical.dtype)
         self.aval = aval

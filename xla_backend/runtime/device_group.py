@@ -249,7 +249,7 @@ class DeviceGroup(Device):
         self.client.belong_to(self)
         self.devices = devices
         self.here = tuple(device for device in devices if device.is_here)
-        self.process_index = first.process_index
+        self.process_index = first.client.process_index()
 
     def parts_kind(
         self, dimensions: tuple[int, ...], dtype: np.dtype, indices: Sequence[Index]

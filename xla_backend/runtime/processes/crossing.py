@@ -13,6 +13,7 @@ same are told so. Runs are numbered for each pair of processes.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -27,9 +28,15 @@ from xla_backend.runtime.processes.mpi import ALIGNMENT, aligned_bytes
 from xla_backend.runtime.processes.needs import Cut, Reading
 from xla_backend.runtime.processes.world import World
 
-_TOPIC, _FAILED = "exchange", "failed"
+_TOPIC, _FAILED, _STUCK = "exchange", "failed", "stuck"
+# Seconds after which a process says that it cannot go on by itself.
+_STUCK_AFTER = 0.5
 _LONGEST_REASON = 2000
 _ALIKE = "all processes must run the same programs in the same order, on arrays of the same shapes"
+
+
+# Of an exchange in a run: the number of its site, of the group, and how often it was there.
+_Key = tuple[int, int, int]
 
 
 class Site(Value):
@@ -66,14 +73,17 @@ class _Mail:
 
     Attributes:
       running: the first collective that it came to.   failed: why it gave the run up.
+      waits: what it waits in, if nobody there can go on: the key, the collective, and whose
+        messages are missing.
     """
 
-    __slots__ = ("failed", "messages", "running")
+    __slots__ = ("failed", "messages", "running", "waits")
 
     def __init__(self) -> None:
         self.running: Running | None = None
         self.failed = ""
-        self.messages: dict[tuple[int, ...], np.ndarray] = {}
+        self.waits: tuple[tuple[_Key, str, tuple[int, ...]], ...] = ()
+        self.messages: dict[_Key, np.ndarray] = {}
 
 
 class Exchanges:
@@ -85,6 +95,7 @@ class Exchanges:
         self._mail: dict[int, dict[int, _Mail]] = {other: {} for other in world.others}
         world.on(_TOPIC, self._keep)
         world.on(_FAILED, self._keep_failure)
+        world.on(_STUCK, self._keep_waits)
 
     def _keep(self, source: int, head: Any, payload: np.ndarray) -> None:
         number, key, *running = head
@@ -95,6 +106,10 @@ class Exchanges:
     def _keep_failure(self, source: int, head: Any, payload: np.ndarray) -> None:
         number, reason = head
         self._mail[source].setdefault(number, _Mail()).failed = reason
+
+    def _keep_waits(self, source: int, head: Any, payload: np.ndarray) -> None:
+        number, waits = head
+        self._mail[source].setdefault(number, _Mail()).waits = waits
 
     def begin(self, others: Sequence[int]) -> dict[int, int]:
         """Numbers of a run with other processes."""
@@ -132,12 +147,14 @@ class Run:
         program: str,
         identity: str,
         processes: Sequence[int],
-        watch: Callable[[], None],
+        watch: Callable[[], int],
     ) -> None:
         """
         Args:
           program: for messages.   identity: equal for programs that can run together.
-          processes: of each participant.   watch: raises if those here are to stop.
+          processes: of each participant.
+          watch: how many participants here go on by themselves, those that wait in an exchange
+            included; raises if they are to stop.
         """
         self.failure: BaseException | None = None
         self._exchanges, self._world = exchanges, exchanges.world
@@ -146,6 +163,9 @@ class Run:
         self._watch = watch
         self._numbers = exchanges.begin(sorted({*processes} - {self._world.index}))
         self._times: dict[tuple[int, int], int] = {}
+        # What participants here wait in: how many they are, and whose messages are missing.
+        self._waits: dict[_Key, tuple[int, str, set[int]]] = {}
+        self._told: Any = ()
         # Memory that members read until they meet there again.
         self._kept: dict[tuple[int, int], list[Any]] = {}
 
@@ -190,19 +210,30 @@ class Run:
                 kept.extend(_placed(site, by_process[other], cuts, payload, shown))
             return None if missing else True
 
-        self._wait(ready, missing, site)
+        with self._world.lock:
+            self._waits[key] = (len(here), site.name, missing)
+        try:
+            self._wait(ready, missing, site)
+        finally:
+            with self._world.lock:
+                del self._waits[key]
         self._kept[place] = kept
 
     def _wait(self, ready: Callable[[], bool | None], missing: set[int], site: Site) -> None:
         flags = current_debug_options()
         seconds = float(flags.xla_cpu_collective_timeout_seconds)
+        stuck_from = time.monotonic() + _STUCK_AFTER
 
         def watch() -> None:
-            self._watch()
+            moving = self._watch()
             with self._world.lock:
                 for other in missing:
                     self._check(other, self._exchanges.mail(other, self._numbers[other]), site)
                     self._check_later(other, site)
+                waiting = sum(count for count, _, _ in self._waits.values())
+                if moving == waiting and time.monotonic() > stuck_from:
+                    self._tell_stuck()
+                    self._check_stuck(site)
 
         what = f"process {self._world.index} waits in {site.name} of {self._program}"
         try:
@@ -210,6 +241,46 @@ class Run:
         except ProcessFailure as error:
             error.collective = site.name
             raise
+
+    def _tell_stuck(self) -> None:
+        """Nobody here can go on without messages: others get to know what they wait in."""
+        waits = tuple(
+            (key, name, tuple(sorted(missing))) for key, (_, name, missing) in self._waits.items()
+        )
+        if waits != self._told:
+            self._told = waits
+            for other, number in self._numbers.items():
+                self._world.send(other, _STUCK, (number, waits))
+
+    def _check_stuck(self, site: Site) -> None:
+        """Whether each exchange here waits for a process in which all wait for what this one has
+        not sent, and so will never send: neither can go on, whatever others do."""
+        found = []
+        for key, (_, _, missing) in self._waits.items():
+            stuck = [other for other in missing if self._is_stuck_on(other, key)]
+            if not stuck:
+                return
+            found += stuck
+        other = found[0]
+        places = " and ".join(
+            name for _, name, _ in self._exchanges.mail(other, self._numbers[other]).waits
+        )
+        self._fail(
+            site,
+            f"process {other} waits in {places}; all members of a group must run the same "
+            "collectives in the same order",
+        )
+
+    def _is_stuck_on(self, other: int, key: _Key) -> bool:
+        mail = self._exchanges.mail(other, self._numbers[other])
+        return (
+            bool(mail.waits)
+            and key not in mail.messages
+            and all(
+                self._world.index in missing and theirs[2] > self._times.get(theirs[:2], 0)
+                for theirs, _, missing in mail.waits
+            )
+        )
 
     def _check(self, other: int, mail: _Mail, site: Site) -> None:
         theirs = mail.running

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from xla_backend.process.forks import LEAF, take_for_forks
 from xla_backend.runtime.processes.errors import ProcessFailure, ProcessTimeout
 from xla_backend.runtime.processes.mpi import ALIGNMENT, MpiTransport, aligned_bytes
 
@@ -80,7 +81,8 @@ def _aligned(size: int) -> int:
 
 
 class World:
-    """
+    """Who takes part, what they send each other, and who is still there.
+
     Attributes:
       index: number of this process.   count: how many there are.
       lock: held around all that handlers of messages look at.
@@ -91,6 +93,7 @@ class World:
         self.index, self.count = transport.index, transport.count
         self.others = [n for n in range(self.count) if n != self.index]
         self.lock = threading.RLock()
+        take_for_forks(self.lock, LEAF)
         self.ended: dict[int, str] = {}
         self.lost: set[int] = set()
         self._transport = transport

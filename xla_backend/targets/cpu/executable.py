@@ -26,6 +26,7 @@ from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.host_threads import at_most
 from xla_backend.runtime.memory import POOL, Block
+from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.joined import joined
 from xla_backend.targets.cpu.emit_program import TIMES_BYTES
 from xla_backend.targets.cpu.kernel_listing import KernelListing
@@ -202,7 +203,11 @@ class CpuExecutable(NativeExecutable):
         if len({*processes}) == 1:
             return Session(self._facts.meetings, len(processes))
         shared = joined()
-        assert shared is not None
+        if shared is None:
+            raise ProcessFailure(
+                f"{self._title} runs on devices of {len({*processes})} processes, and this process "
+                "has left the others"
+            )
         return SharedSession(self._facts.meetings, shared, processes, self._title, self._kind)
 
     @cached_property

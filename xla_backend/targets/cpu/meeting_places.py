@@ -25,6 +25,7 @@ from xla_backend.targets.cpu.routines.meetings import (
     NEVER_COME,
     PARTICIPANTS,
     SPINS,
+    STILL,
     TABLES,
     numbers_start,
     places_start,
@@ -128,7 +129,7 @@ class SharedSession(Session):
         """
         own = joined.world.index
         super().__init__(meetings, sum(process == own for process in processes))
-        self._run = Run(joined.exchanges, name, kind, processes, self._check)
+        self._run = Run(joined.exchanges, name, kind, processes, self._moving)
         self._groups: dict[int, int] = {}
         for site, offsets in zip(meetings.sites, meetings.offsets):
             for number, (group, offset) in enumerate(zip(site.exchange.groups, offsets)):
@@ -154,10 +155,16 @@ class SharedSession(Session):
             self._run.failure = error
             raise
 
-    def _check(self) -> None:
+    def _moving(self) -> int:
+        """How many participants do not stand still.
+
+        Raises:
+          EndedEarly: the run has ended.
+        """
         status = self._word(ENDED).value
         if status:
             raise EndedEarly(status)
+        return self._word(PARTICIPANTS).value - self._word(STILL).value
 
     def cause(self, errors: Sequence[BaseException]) -> BaseException:
         failure = self._run.failure

@@ -11,7 +11,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import P
+from pyjax import P, lax
 from pyjax.experimental import multihost_utils as hosts
 from pyjax.sharding import Mesh, NamedSharding
 
@@ -76,6 +76,23 @@ assert pyjax.jit(lambda x: x + 1)(there).addressable_shards == []
 here = pyjax.device_put(DATA, NamedSharding(near, P("i")))
 assert here.is_fully_addressable and pyjax.jit(jnp.sum)(here) == 28
 assert pyjax.device_put(1.0, pyjax.local_devices(OTHER)[0]).shape == ()
+
+
+def on_other(f: Any) -> Any:
+    with pyjax.default_device(pyjax.local_devices(OTHER)[0]):
+        return f()
+
+
+for use in (
+    lambda: pyjax.jit(lambda x: x + 1, device=pyjax.local_devices(OTHER)[0])(1.0),
+    lambda: on_other(lambda: jnp.ones(3) + 1),
+):
+    with pytest.raises(ValueError, match=f"which process {OTHER} has"):
+        use()
+with pytest.raises(NotImplementedError, match="pmap over the devices of 2 processes"):
+    pyjax.pmap(lambda x: x)(DATA[:2])
+doubled = pyjax.pmap(lambda x: lax.psum(x, "i"), "i", devices=pyjax.local_devices())
+assert doubled(DATA[1:3]).tolist() == [3, 3]
 pair = Mesh(np.array([pyjax.local_devices(0)[1], pyjax.local_devices(1)[0]]), ("i",))
 over_pair = pyjax.device_put(DATA, NamedSharding(pair, P("i")))
 assert pyjax.jit(jnp.sum)(over_pair) == 28
@@ -169,4 +186,6 @@ if ME == 0:
 assert sorted(client.get_live_nodes([0, 1])) == [0, 1]
 client.wait_at_barrier("end", 5000)
 pyjax.distributed.shutdown()
+with pytest.raises(pyjax.errors.JaxRuntimeError, match="this process has left the others"):
+    x + 1
 assert not pyjax.distributed.is_initialized()

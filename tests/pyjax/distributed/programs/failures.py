@@ -93,6 +93,29 @@ else:
         summed(X)
 check()
 
+# Both are in the same program, and wait for each other in different places.
+
+
+def apart(x: Any) -> Any:
+    first = lax.axis_index("i") == 0
+    return lax.cond(
+        first, lambda x: lax.psum(x, "i"), lambda x: lax.ppermute(x, "i", [(0, 1), (1, 0)]), x
+    )
+
+
+def unchecked(f: Any) -> Any:
+    return pyjax.jit(
+        pyjax.shard_map(f, mesh=MESH, in_specs=P("i"), out_specs=P("i"), check_vma=False)
+    )
+
+
+names = ["%all-reduce", "%collective-permute"]
+theirs = rf"(process {OTHER} waits in|ProcessFailure: process {OTHER} waits in) {names[OTHER]}"
+with pytest.raises(Error, match=f"process {ME} waits in {names[ME]}.*{theirs}") as caught:
+    unchecked(apart)(X)
+assert "collectives in the same order" in str(caught.value)
+check()
+
 # One has gone on, and sends nothing more for what the other waits in.
 
 
@@ -100,9 +123,7 @@ def once_more(x: Any) -> Any:
     return lax.cond(lax.axis_index("i") == 0, lambda x: lax.psum(x, "i"), lambda x: x, x)
 
 
-unequal = pyjax.jit(
-    pyjax.shard_map(once_more, mesh=MESH, in_specs=P("i"), out_specs=P("i"), check_vma=False)
-)
+unequal = unchecked(once_more)
 if ME == 0:
     with pytest.raises(
         Error, match=r"waits in .*jit_once_more.*process 1 has left it, and runs %al"
