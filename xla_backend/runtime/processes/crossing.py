@@ -24,7 +24,7 @@ from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.exchanges import Exchange
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.processes.errors import ProcessFailure
-from xla_backend.runtime.processes.mpi import ALIGNMENT, aligned_bytes
+from xla_backend.runtime.processes.mpi import ALIGNMENT, Sending, aligned_bytes
 from xla_backend.runtime.processes.needs import Cut, Reading
 from xla_backend.runtime.processes.world import World
 
@@ -188,13 +188,14 @@ class Run:
         here = by_process.pop(self._world.index)
         shown = (ctypes.c_void_p * len(group)).from_address(tables)
         running = (self._identity, self._program, site.name)
+        sent: dict[int, Sending] = {}
         for other, readers in by_process.items():
             arrays = [
                 cut.of(_bytes(shown[rank], operand, site.operands[operand].byte_size))
                 for rank, operand, cut in _cuts(site, group, here, readers)
             ]
             head = (self._numbers[other], key, *running)
-            self._world.send(other, _TOPIC, head, arrays)
+            sent[other] = self._world.send(other, _TOPIC, head, arrays)
         missing = {*by_process}
         kept: list[Any] = []
 
@@ -208,18 +209,28 @@ class Run:
                 missing.discard(other)
                 cuts = _cuts(site, group, by_process[other], here)
                 kept.extend(_placed(site, by_process[other], cuts, payload, shown))
-            return None if missing else True
+            return True if not missing and all(s.done for s in sent.values()) else None
+
+        def awaited() -> set[int]:
+            # Who has a large message soon has it if both look after it.
+            return missing or {other for other, sending in sent.items() if not sending.done}
 
         with self._world.lock:
             self._waits[key] = (len(here), site.name, missing)
         try:
-            self._wait(ready, missing, site)
+            self._wait(ready, awaited, missing, site)
         finally:
             with self._world.lock:
                 del self._waits[key]
         self._kept[place] = kept
 
-    def _wait(self, ready: Callable[[], bool | None], missing: set[int], site: Site) -> None:
+    def _wait(
+        self,
+        ready: Callable[[], bool | None],
+        awaited: Callable[[], set[int]],
+        missing: set[int],
+        site: Site,
+    ) -> None:
         flags = current_debug_options()
         seconds = float(flags.xla_cpu_collective_timeout_seconds)
         stuck_from = time.monotonic() + _STUCK_AFTER
@@ -237,7 +248,7 @@ class Run:
 
         what = f"process {self._world.index} waits in {site.name} of {self._program}"
         try:
-            self._world.until(ready, lambda: missing, what, seconds, watch)
+            self._world.until(ready, awaited, what, seconds, watch)
         except ProcessFailure as error:
             error.collective = site.name
             raise
@@ -302,7 +313,10 @@ class Run:
         raise error
 
     def end(self, error: BaseException | None) -> None:
-        """It has ended here. Others that wait for this process are told of an error."""
+        """It has ended here. Others that wait for this process are told of an error. Nothing is
+        exchanged any more, and no memory kept."""
+        del self._watch  # whoever made it has this run
+        self._kept.clear()
         for other, number in self._numbers.items():
             if error is not None and other not in self._world.ended:
                 reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.runtime.host_buffer import memory_view
+from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.processes.errors import ProcessTimeout
 
 # Messages begin at such addresses, and so do the parts of one.
@@ -20,10 +22,29 @@ _TAG = 1
 
 
 def aligned_bytes(size: int) -> np.ndarray:
-    """Memory for a message."""
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size]
+    """Memory for a message, of the pool: fresh pages of the system cost more than the copy."""
+    block = POOL.allocate(size)
+    return memory_view(block, (size,), np.dtype(np.uint8), block)
+
+
+class Sending:
+    """A message on its way.
+
+    Attributes:
+      done: the receiver has it, or MPI keeps it for that.
+    """
+
+    __slots__ = ("_message", "_request", "done")
+
+    def __init__(self, request: Any, message: np.ndarray) -> None:
+        self._request = request
+        self._message = message  # MPI reads it
+        self.done = False
+
+    def look(self) -> bool:
+        """Whether it is on its way still."""
+        self.done = self._request.Test()
+        return not self.done
 
 
 class MpiTransport:
@@ -54,7 +75,7 @@ class MpiTransport:
                     f"{self.count - 1} processes; each of them is to call initialize()"
                 )
             time.sleep(0.001)
-        self._sending: list[tuple[Any, np.ndarray]] = []
+        self._sending: list[Sending] = []
         self._coming: dict[int, deque[tuple[Any, np.ndarray]]] = {}
 
     @property
@@ -62,17 +83,24 @@ class MpiTransport:
         """Whether messages have not been taken yet."""
         return bool(self._sending)
 
-    def send(self, to: int, message: np.ndarray) -> None:
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages are under way: large ones go piece by piece, at each look."""
+        return bool(self._sending) or any(self._coming.values())
+
+    def send(self, to: int, message: np.ndarray) -> Sending:
         """Start sending bytes, which nobody changes any more."""
         request = self._channel.Isend([message, self._mpi.BYTE], to, _TAG)
-        self._sending.append((request, message))
+        sending = Sending(request, message)
+        self._sending.append(sending)
+        return sending
 
     def receive(self) -> list[tuple[int, np.ndarray]]:
         """What has come since the last call: who sent it, and the bytes. Messages of one process
         come in the order in which it sent them."""
         mpi = self._mpi
         if self._sending:
-            self._sending = [sent for sent in self._sending if not sent[0].Test()]
+            self._sending = [sending for sending in self._sending if sending.look()]
         status = mpi.Status()
         while True:
             found = self._channel.Improbe(mpi.ANY_SOURCE, _TAG, status)

@@ -25,7 +25,7 @@ import numpy as np
 
 from xla_backend.process.forks import LEAF, take_for_forks
 from xla_backend.runtime.processes.errors import ProcessFailure, ProcessTimeout
-from xla_backend.runtime.processes.mpi import ALIGNMENT, MpiTransport, aligned_bytes
+from xla_backend.runtime.processes.mpi import ALIGNMENT, MpiTransport, Sending, aligned_bytes
 
 Result = TypeVar("Result")
 # Takes who sent a message, its head, and its bytes.
@@ -33,7 +33,7 @@ Handler = Callable[[int, Any, np.ndarray], None]
 
 _HEAD_SIZE = struct.Struct("<q")
 # Seconds between looks at messages of the thread that does nothing else: when nothing is under way,
-# and while something is being sent.
+# and while something is.
 _IDLE, _BUSY = 2e-3, 2e-4
 # Looks of somebody who waits until sleeps get longer, and the longest sleep.
 _EAGER_LOOKS, _LONGEST_NAP = 200, 1e-3
@@ -122,7 +122,9 @@ class World:
         """From now on messages of a topic are handled so, with the lock held."""
         self._handlers[topic] = handle
 
-    def send(self, to: int, topic: str, head: Any = (), arrays: Sequence[np.ndarray] = ()) -> None:
+    def send(
+        self, to: int, topic: str, head: Any = (), arrays: Sequence[np.ndarray] = ()
+    ) -> Sending:
         """Send a message; it goes on while the caller does.
 
         Args:
@@ -133,7 +135,7 @@ class World:
             raise ProcessFailure("a child of a fork has no part in the program of its parent")
         message = _frame(topic, head, arrays)
         with self.lock:
-            self._transport.send(to, message)
+            return self._transport.send(to, message)
 
     def progress(self) -> None:
         """Handle what has come."""
@@ -177,7 +179,7 @@ class World:
                 raise ProcessFailure(f"{what}: process {gone} {self.ended[gone]}")
             if time.monotonic() > deadline:
                 raise ProcessTimeout(f"{what}: {_named(missing)} did not come within {seconds:g} s")
-            looks += 1
+            looks = 0 if self._transport.is_busy else looks + 1
             late = looks - _EAGER_LOOKS
             time.sleep(0 if late < 0 else min(_LONGEST_NAP, 2e-5 * late))
 
@@ -263,7 +265,7 @@ class World:
 
     def _look_after(self) -> None:
         """What the thread does."""
-        while not self._stop.wait(_BUSY if self._transport.is_sending else _IDLE):
+        while not self._stop.wait(_BUSY if self._transport.is_busy else _IDLE):
             if self.is_inherited:
                 return
             self.progress()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyjax.numpy as jnp
 from pyjax import P, lax
 from pyjax.experimental import multihost_utils as hosts
 from pyjax.sharding import Mesh, NamedSharding
+from xla_backend.runtime.processes.crossing import Run
 
 pyjax.distributed.initialize()
 ME = pyjax.process_index()
@@ -116,6 +118,13 @@ with pytest.raises(ValueError, match="Expected 2 per-device arrays, but got 1"):
 asked: list[Any] = []
 y = pyjax.make_array_from_callback((8,), CUT, lambda i: asked.append(i) or DATA[i])
 assert len(asked) == 2 and float(y.sum()) == 28
+
+# What came from other processes is free when a program is through.
+gc.collect()
+gc.disable()
+(x + 1).sum()
+assert not [found for found in gc.get_objects() if type(found) is Run]
+gc.enable()
 
 # -- values of processes ---------------------------------------------------------------------------
 
