@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.pyjax.distributed.launch import MPIEXEC, needs_mpi
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "examples" / "devices"
 HELPERS = {"several.py", "transformer.py"}
@@ -47,25 +49,43 @@ def _parameters() -> list[object]:
     ]
 
 
-@pytest.mark.parametrize(("program", "devices"), _parameters())
-def test_example(program: str, devices: int) -> None:
+def run(program: str, devices: int, processes: int = 1) -> dict[str, str]:
+    """What a program prints, by name; the first line, of what it exchanges, is `first`."""
     needed = NEEDS.get(program)
     if needed and find_spec(needed) is None:
         pytest.skip(f"needs {needed}")
-    command = [sys.executable, "-m", "pyjax.as_jax", str(FOLDER / program)]
+    launcher = [str(MPIEXEC), "-n", str(processes)] if processes > 1 else []
+    command = [*launcher, sys.executable, "-m", "pyjax.as_jax", str(FOLDER / program)]
     done = subprocess.run(
         [*command, "--devices", str(devices)], capture_output=True, text=True, timeout=300, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
-    printed = dict(re.findall(r"^(\w+): (\S+)", done.stdout, re.MULTILINE))
+    printed = re.findall(r"^(\w+): (\S+)", done.stdout, re.MULTILINE)
+    return {"first": done.stdout.partition("\n")[0], **dict(printed)}
+
+
+def check(program: str, devices: int, printed: dict[str, str]) -> None:
     assert float(printed["result"]) == pytest.approx(RESULTS[program], rel=1e-4)
     assert float(printed["difference"]) < 1e-5
-    kinds = set(re.findall(r"\d+ ([a-z]+-[a-z]+)", done.stdout.partition("\n")[0]))
+    kinds = set(re.findall(r"\d+ ([a-z]+-[a-z]+)", printed["first"]))
     share = float(printed["communication_share"])
     if devices == 1:
         assert not kinds and share == 0
     else:
         assert kinds == KINDS[program] and 0 < share < 0.3
+
+
+@pytest.mark.parametrize(("program", "devices"), _parameters())
+def test_example(program: str, devices: int) -> None:
+    check(program, devices, run(program, devices))
+
+
+@needs_mpi
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("program", RESULTS)
+def test_example_of_several_processes(program: str, processes: int) -> None:
+    check(program, 8, run(program, 8, processes))
 
 
 def test_every_example_is_tested_and_told() -> None:
