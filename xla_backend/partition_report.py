@@ -1,6 +1,6 @@
 """What the program of each of several devices computes, moves and holds: counted, without code.
 
-counted = count_program(module, options)     # a module as lowered, whose arrays have shardings
+counted = count_program(module, "cuda", options)     # as lowered: its arrays have shardings
 counted.transfers, counted.work, counted.memory
 """
 
@@ -32,6 +32,8 @@ _PIPELINES: Mapping[str, Callable[[CompileOptions], Pipeline]] = {
 }
 # Done on matrix units where there are such.
 _PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION, Opcode.RAGGED_DOT, Opcode.SCALED_DOT})
+# Counted as transfers; and what only names values.
+_NO_WORK = COLLECTIVES | {Opcode.TUPLE}
 
 
 class Work(NamedTuple):
@@ -64,11 +66,6 @@ class Memory(NamedTuple):
     constants: int
     temporaries: int
     largest: Sequence[tuple[int, Instruction]]
-
-    @property
-    def peak(self) -> int:
-        own = self.arguments + self.results - self.aliased
-        return own + self.constants + self.temporaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +107,7 @@ def _work(module: HloModule) -> list[Work]:
     found = []
     for node, times in executions(module):
         cost = costs.instruction(node)
-        if (
-            node.opcode not in COLLECTIVES
-            and cost.bytes_accessed
-            and node.opcode is not Opcode.TUPLE
-        ):
+        if cost.bytes_accessed and node.opcode not in _NO_WORK:
             products = _products(node, costs)
             others = cost.flops + cost.transcendentals - sum(products.values())
             found.append(Work(node, times, products, others, cost.bytes_accessed))

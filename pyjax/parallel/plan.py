@@ -17,9 +17,9 @@ from pyjax.core.tree_util import tree_map
 from pyjax.parallel.clusters import Chip, Cluster, Link, exchange_seconds
 from pyjax.parallel.plan_report import Plan, PlannedCollective, PlannedMemory
 from pyjax.runtime.devices import pretended_devices
+from pyjax.runtime.dispatch import overridden_options
 from pyjax.sharding.mesh import AbstractMesh, Mesh, set_mesh
 from pyjax.sharding.shardings import NamedSharding
-from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import find_target
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import source_places
@@ -77,7 +77,7 @@ def plan(
         on_cpus = isinstance(mesh, Mesh) and mesh.devices.flat[0].platform == "cpu"
         platform = "cpu" if on_cpus else "cuda"
         module = traced.lower(lowering_platforms=(platform,)).compiler_ir("hlo")
-    options = CompileOptions()
+        options = overridden_options({})
     if platform == "cuda":
         options = replace(options, target=find_target("sm_90"))
     return _report(traced.fun_name, count_program(module, platform, options), here, cluster)
