@@ -291,6 +291,8 @@ ROWS: list[Callable[[], Row]] = [
     lambda: Row("conv 8×32×32×32 by 64×32×3×3", jitted(programs.dense_conv), "ms", 1.6, 1.64),
     lambda: Row("4×4096 times 4096×4096 f32", jitted(programs.few_rows), "ms", 1.5, 1.5),
     lambda: Row("scan that stacks and rotates", jitted(programs.rotating_scan), "ms", 0.1, 0.14),
+    lambda: Row("segment_sum of 1M into 1000", jitted(programs.segment_sums), "ms", 0.45, 0.46),
+    lambda: Row("bincount of 1M into 1000", jitted(programs.counts), "ms", 0.35, 0.35),
     lambda: Row("normal(1M)", normals(), "ms", 2.5, 2.5),
     lambda: Row("fori_loop, 1000 scalar steps", jitted(programs.scalar_loop), "us", 7.5, 7.5),
 ]

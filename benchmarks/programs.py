@@ -199,6 +199,20 @@ def few_rows(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return lambda a, b: a @ b, (a, b)
 
 
+def segment_sums(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Sums of a million numbers in 1,000 segments."""
+    rng = np.random.default_rng(0)
+    x = f.numpy.asarray(rng.normal(size=1_000_000).astype(np.float32))
+    i = f.numpy.asarray(rng.integers(0, 1000, 1_000_000).astype(np.int32))
+    return lambda x, i: f.top.ops.segment_sum(x, i, 1000), (x, i)
+
+
+def counts(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """How often each of 1,000 numbers is among a million."""
+    i = f.numpy.asarray(np.random.default_rng(0).integers(0, 1000, 1_000_000).astype(np.int32))
+    return lambda i: f.numpy.bincount(i, length=1000), (i,)
+
+
 def updates_in_lanes(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """vmap of a while_loop that updates one of 100,000 elements a step; lanes stop one by one."""
     x = f.numpy.ones((4, 100_000), np.float32)

@@ -50,8 +50,8 @@ def can_lower(node: Instruction) -> bool:
 
 
 def lower(node: Instruction, name: str, *, in_parts: bool = True) -> Kernel:
-    """The kernel that computes `node` from its operands' buffers. `in_parts`: large reductions are
-    cut into parts for threads, as a CPU has them.
+    """The kernel that computes `node` from its operands' buffers. `in_parts`: large reductions and
+    scatters are cut into parts for threads, as a CPU has them.
 
     Buffers: `p<i>` for operand i, `out<i>` for leaf i of the result.
 
@@ -115,7 +115,7 @@ def _tuple_root(
     if root.opcode is Opcode.REDUCE:
         ReductionNest(e, [root], [outputs]).emit(in_parts)
     elif root.opcode is Opcode.SCATTER:
-        scatter_nest(e, root, outputs, range(len(outputs)))
+        scatter_nest(e, root, outputs, range(len(outputs)), in_parts=in_parts)
     elif root.opcode is Opcode.REDUCE_WINDOW:
         scan = scan_axis(root)
         if scan is not None:
@@ -175,7 +175,7 @@ def _emit_roots(
         elif core.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
             updates.append((core, number))
         elif core.opcode is Opcode.SCATTER and not core.shape.is_tuple:
-            scatter_nest(e, core, [outputs[number]], [number])
+            scatter_nest(e, core, [outputs[number]], [number], in_parts=in_parts)
         elif core.opcode is Opcode.SELECT_AND_SCATTER:
             select_and_scatter_nest(e, core, outputs[number])
         elif core.opcode is Opcode.CONCATENATE and core is root:

@@ -14,11 +14,16 @@ from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, pa
 from xla_backend.kernels.from_hlo.indexing_rules import dynamic_starts, unclamped
 from xla_backend.kernels.from_hlo.iteration_space import IterationSpace
 from xla_backend.kernels.from_hlo.nests import close_loops, open_loops, pointwise_nest, row_edges
-from xla_backend.kernels.from_hlo.reductions import window_position
-from xla_backend.kernels.index import Index, constant, delinearize, linearize
-from xla_backend.kernels.ir import Buffer, Value
+from xla_backend.kernels.from_hlo.reductions import identity_of, monoid, window_position
+from xla_backend.kernels.index import ZERO, Index, constant, delinearize, linearize
+from xla_backend.kernels.ir import Buffer, BufferRole, Value
 
 P = PrimitiveType
+# Scatters of many updates are cut into so many blocks, by shape alone: the result must not depend
+# on threads. So many updates of each element pay for the block's own array.
+_BLOCKS = 16
+_UPDATES_PER_ELEMENT = 4
+_MANY_UPDATES = 1 << 17
 
 
 def fill_from(e: ElementalEmitter, source: Instruction, output: Buffer, number: int) -> None:
@@ -48,11 +53,16 @@ def update_slice_nest(e: ElementalEmitter, node: Instruction, output: Buffer, nu
 
 
 def scatter_nest(
-    e: ElementalEmitter, node: Instruction, outputs: Sequence[Buffer], numbers: Sequence[int]
+    e: ElementalEmitter,
+    node: Instruction,
+    outputs: Sequence[Buffer],
+    numbers: Sequence[int],
+    *,
+    in_parts: bool = False,
 ) -> None:
     """Scatter: one update window after another, in index order; a window that does not fit is
-    dropped."""
-    b = e.builder
+    dropped. `in_parts`: many updates of a small array are combined in blocks first, each in index
+    order, and the results of blocks then."""
     inputs, _, updates = scatter_operands(node)
     for source, output, number in zip(inputs, outputs, numbers):
         fill_from(e, source, output, number)
@@ -60,20 +70,91 @@ def scatter_nest(
     operand_dims = inputs[0].shape.dimensions
     if 0 in dims or 0 in operand_dims:
         return
-    order = [*scatter_dims(node), *attrs(node).update_window_dims]
+    opcode = _combined_in_blocks(node) if in_parts else None
+    if opcode is None:
+        _scatter_windows(e, node, outputs, constant(0), dims[_walk_order(node)[0]], constant(0))
+    else:
+        _scatter_in_blocks(e, node, outputs[0], opcode)
+
+
+def _walk_order(node: Instruction) -> list[int]:
+    """The dimensions of the updates, outermost loop first."""
+    return [*scatter_dims(node), *attrs(node).update_window_dims]
+
+
+def _scatter_windows(
+    e: ElementalEmitter,
+    node: Instruction,
+    outputs: Sequence[Buffer],
+    start: Index,
+    count: int,
+    base: Index,
+) -> None:
+    """Combine `count` windows, or rows of them, from `start` on into arrays that begin at `base`
+    of the outputs."""
+    b = e.builder
+    dims = scatter_operands(node)[2][0].shape.dimensions
+    order = _walk_order(node)
     at: list[Index] = [constant(0)] * len(dims)
-    for d in order:
+    for n, d in enumerate(order):
         is_window = d in attrs(node).update_window_dims
         at[d], _ = b.open_loop(
-            dims[d],
+            dims[d] if n else count,
             independent=is_window or attrs(node).unique_indices,
             may_vectorize=d == order[-1] and is_window,
         )
+    at[order[0]] = at[order[0]] + start
     target, inside = scatter_target(e, node, at)
     if inside is not False:
         guard = None if inside is None or inside is True else inside
-        combine_into(e, node, list(outputs), tuple(at), target, guard)
+        combine_into(e, node, list(outputs), tuple(at), target, guard, base)
     close_loops(e, len(order))
+
+
+def _combined_in_blocks(node: Instruction) -> Opcode | None:
+    """What combines the updates of a scatter in any grouping, if there are many of them for each
+    element. Narrow floats would round more often."""
+    inputs, _, updates = scatter_operands(node)
+    type, rows = inputs[0].shape.element_type, scatter_dims(node)
+    opcode = monoid(node.called[0])
+    if len(inputs) > 1 or opcode is None or not rows or type.is_complex or type is P.PRED:
+        return None
+    if (type.is_floating and type.bits < 32) or attrs(node).unique_indices:
+        return None
+    total = updates[0].shape.num_elements
+    few = _BLOCKS * _UPDATES_PER_ELEMENT * inputs[0].shape.num_elements <= total
+    long = updates[0].shape.dimensions[rows[0]] >= _BLOCKS
+    return opcode if few and long and total >= _MANY_UPDATES else None
+
+
+def _scatter_in_blocks(
+    e: ElementalEmitter, node: Instruction, output: Buffer, opcode: Opcode
+) -> None:
+    b, type, size = e.builder, output.element_type, output.size
+    rows = scatter_operands(node)[2][0].shape.dimensions[_walk_order(node)[0]]
+    chunk, rest = divmod(rows, _BLOCKS)
+    count = _BLOCKS + (rest > 0)
+    number = sum(1 for buffer in b.kernel.buffers if buffer.role is BufferRole.SCRATCH)
+    partial = b.buffer(f"partial{number}", type, count * size, BufferRole.SCRATCH, number)
+
+    def block_of(start: Index, extent: int, base: Index) -> None:
+        i, _ = b.open_loop(size, independent=True, may_vectorize=True)
+        e.store(partial, base + i, b.constant(type, identity_of(opcode, type)))
+        b.close_loop()
+        _scatter_windows(e, node, [partial], start, extent, base)
+
+    block, _ = b.open_loop(_BLOCKS, independent=True)
+    block_of(block * chunk, chunk, block * size)
+    b.close_loop()
+    if rest:
+        block_of(constant(_BLOCKS * chunk), rest, constant(_BLOCKS * size))
+    i, _ = b.open_loop(size, independent=True, may_vectorize=True)
+    start = b.load(output, i, mutable=True)
+    block, carried = b.open_loop(count, inits=[start])
+    new = b.load(partial, block * size + i, mutable=True)
+    (total,) = b.close_loop([b.compute(opcode, type, (carried[0], new))])
+    e.store(output, i, total)
+    b.close_loop()
 
 
 def scatter_operands(
@@ -135,10 +216,12 @@ def combine_into(
     at: tuple[Index, ...],
     target: Sequence[Index],
     guard: Value | None,
+    base: Index = ZERO,
 ) -> None:
-    """Combine one element of each of the updates of a scatter into its place."""
+    """Combine one element of each of the updates of a scatter into its place; the arrays begin at
+    `base` of the outputs."""
     operands, _, updates = scatter_operands(node)
-    linear = linearize(target, operands[0].shape.dimensions)
+    linear = base + linearize(target, operands[0].shape.dimensions)
     new = [e.value(u, at) for u in updates]
     with e.guarded(guard):
         # A combination that ignores the old value needs no load: any value will do.
