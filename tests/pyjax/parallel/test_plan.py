@@ -133,6 +133,30 @@ def test_weights_in_parts_are_gathered_for_use_and_gradients_scattered() -> None
     assert layers * array * (data - 1) / data <= scattered <= 2 * layers * array
 
 
+def test_three_axes_one_of_which_the_program_handles_itself() -> None:
+    """Stages that hand on microbatches; the compiler cuts their layers, and the batch."""
+    mesh = AbstractMesh((8, 16, 8), ("pipe", "data", "model"))
+
+    def stage(w: Any, x: Any) -> Any:
+        def tick(_: Any, carry: Any) -> Any:
+            x, total = carry
+            x = lax.ppermute(jnp.tanh(x @ w[0]) @ w[0].T, "pipe", [(k, k + 1) for k in range(7)])
+            return x, total + x
+
+        return lax.fori_loop(0, 11, tick, (x, jnp.zeros_like(x)))[1]
+
+    stages = pyjax.shard_map(
+        stage, in_specs=P("pipe"), out_specs=P("pipe"), axis_names={"pipe"}, check_vma=False
+    )
+    w = spec((8, 1024, 4096), "pipe", None, "model", mesh=mesh)
+    plan = pyjax.plan(stages, mesh, w, spec((8 * 512, 1024), ("pipe", "data"), mesh=mesh))
+    part = 512 // 16 * 1024 * 4
+    assert sent(plan) == {
+        ("all-reduce", ("model",)): (11, 11 * 2 * part * 7 / 8),
+        ("collective-permute", ("pipe",)): (11, 11 * part),
+    }
+
+
 def test_lines_are_those_of_the_user() -> None:
     (found,) = pyjax.plan(mlp, MESH, *CASES["tensor parallel"][1]).collectives
     lines, start = inspect.getsourcelines(mlp)
