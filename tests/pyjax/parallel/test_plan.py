@@ -245,7 +245,7 @@ def test_loops_of_unknown_length_are_told() -> None:
 def test_thousands_of_devices() -> None:
     """Each of them moves, computes and holds what it does among few, and nothing is allocated."""
     found = []
-    for count in (16, 10_000):
+    for count in (16, 1_250):
         mesh = AbstractMesh((count, 8), ("data", "model"))
         x = spec((32 * count, 1024), "data", mesh=mesh)
         w1 = spec((1024, 4096), None, "model", mesh=mesh)
