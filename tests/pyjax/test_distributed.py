@@ -74,7 +74,8 @@ def mpi(fresh: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int,
     def world_of(size: int, rank: int) -> None:
         world = SimpleNamespace(Get_size=lambda: size, Get_rank=lambda: rank)
         monkeypatch.setitem(sys.modules, "mpi4py", ModuleType("mpi4py"))
-        monkeypatch.setitem(sys.modules, "mpi4py.MPI", SimpleNamespace(COMM_WORLD=world))
+        module = SimpleNamespace(COMM_WORLD=world, Get_library_version=lambda: "MPI 1\nof 1994")
+        monkeypatch.setitem(sys.modules, "mpi4py.MPI", module)
 
     pyjax.config.update("jax_cpu_collectives_implementation", "mpi")
     yield world_of
@@ -107,6 +108,41 @@ def test_worlds_that_do_not_fit(
     mpi(*world)
     with pytest.raises(error, match=text):
         distributed.initialize(**arguments)
+    assert not distributed.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "variables, method, world, error, text",
+    [
+        ({"OMPI_COMM_WORLD_SIZE": "4"}, None, (1, 0), RuntimeError, "Open MPI has started 4 proc"),
+        ({"SLURM_STEP_NUM_TASKS": "2"}, "slurm", (1, 0), RuntimeError, "Slurm has started 2"),
+        ({"PMI_SIZE": "2"}, "ompi", (1, 0), ValueError, "'ompi' finds nothing"),
+        ({}, "k8s", (1, 0), ValueError, "these are known: 'mpi4py', 'deactivate', 'ompi'"),
+        ({"PMI_SIZE": "1"}, None, (1, 0), None, ""),
+        ({"PMI_SIZE": "1"}, "deactivate", (1, 0), ValueError, "needs coordinator_address"),
+        ({}, "mpi4py", (1, 0), None, ""),
+    ],
+)
+def test_launchers(
+    variables: dict[str, str],
+    method: str | None,
+    world: tuple[int, int],
+    error: type[Exception] | None,
+    text: str,
+    mpi: Callable[[int, int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the environment says, with the default engine."""
+    mpi(*world)
+    pyjax.config.update("jax_cpu_collectives_implementation", "gloo")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if error is None:
+        distributed.initialize(cluster_detection_method=method)
+        assert distributed.is_initialized()
+        return
+    with pytest.raises(error, match=text):
+        distributed.initialize(cluster_detection_method=method)
     assert not distributed.is_initialized()
 
 

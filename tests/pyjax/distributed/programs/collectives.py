@@ -50,6 +50,7 @@ EACH = {
     "all_to_all": lambda x: lax.all_to_all(x, "i", 1, 2),
     "all_to_all_tiled": lambda x: lax.all_to_all(x, "i", 1, 0, tiled=True),
     "ppermute": lambda x: lax.ppermute(x, "i", [(0, 3), (3, 1), (1, 2)]),
+    "pbroadcast": lambda x: lax.pbroadcast(x, "i", 2),
     "axis_index": lambda x: x * lax.axis_index("i"),
     "two": lambda x: lax.psum((x, x[0] * 2), "i")[0] + lax.psum(x, "i")[::-1],
     "groups": lambda x: lax.psum(x, "i", axis_index_groups=[[0, 3], [2, 1]]),
