@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.errors import JaxRuntimeError, fail, new_error
+from xla_backend.debug_options import current_debug_options
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.processes.errors import ProcessFailure
-from xla_backend.runtime.processes.joined import joined
+from xla_backend.runtime.processes.joined import Joined, joined
 from xla_backend.runtime.processes.store import KeyValueStore
-from xla_backend.runtime.processes.world import Part, World
+from xla_backend.runtime.processes.world import Part
 
 
 class DistributedClient:
@@ -62,18 +63,24 @@ def gather(label: Any, arrays: Sequence[np.ndarray], what: str) -> list[Part]:
     shared = joined()
     assert shared is not None
     parts = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays]
-    return _gathered(shared.world, label, parts, None, what)
+    return _gathered(shared, label, parts, None, what)
 
 
 def _gathered(
-    world: World,
+    shared: Joined,
     label: Any,
     arrays: Sequence[np.ndarray],
     members: Sequence[int] | None,
     what: str,
 ) -> list[Part]:
+    what = f"process {shared.world.index} waits in {what}"
+    seconds = float(current_debug_options().xla_cpu_collective_timeout_seconds)
+
+    def watch(missing: Sequence[int]) -> None:
+        shared.exchanges.check_not_ahead(missing, what)
+
     try:
-        return world.gather(label, arrays, members, f"process {world.index} waits in {what}")
+        return shared.world.gather(label, arrays, members, what, seconds, watch)
     except ProcessFailure as error:
         raise new_error(JaxRuntimeError, str(error)) from None
 
@@ -91,7 +98,7 @@ def check_equal_in_processes(value: Any, group: DeviceGroup) -> None:
     content = hashlib.blake2b(array.tobytes(), digest_size=16).digest()
     label = (str(array.dtype), array.shape, content)
     members = sorted({device.process_index for device in group.devices})
-    parts = _gathered(shared.world, label, (), members, f"device_put over {group}")
+    parts = _gathered(shared, label, (), members, f"device_put over {group}")
     for member, part in zip(members, parts):
         if part.label != label:
             fail(

@@ -127,6 +127,20 @@ class Exchanges:
         after = [n for n in self._mail[source] if n > number]
         return self._mail[source][min(after)].running if after else None
 
+    def check_not_ahead(self, others: Sequence[int], what: str) -> None:
+        """Others that this process waits for do not wait themselves in a run that it has not begun.
+
+        Raises:
+          ProcessFailure: one does; `what`: this process waits in.
+        """
+        with self.world.lock:
+            for other in others:
+                for number, mail in self._mail[other].items():
+                    if number > self._begun[other] and mail.waits and mail.running is not None:
+                        raise ProcessFailure(
+                            f"{what}: process {other} waits in {mail.running}; {_ALIKE}"
+                        )
+
     def end(self, source: int, number: int) -> None:
         """Nobody reads what was sent for a run."""
         with self.world.lock:

@@ -14,7 +14,7 @@ import numpy as np
 
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL
-from xla_backend.runtime.processes.errors import ProcessTimeout
+from xla_backend.runtime.processes.errors import ProcessFailure, ProcessTimeout
 
 # Messages begin at such addresses, and so do the parts of one.
 ALIGNMENT = 64
@@ -89,15 +89,32 @@ class MpiTransport:
         return bool(self._sending) or any(self._coming.values())
 
     def send(self, to: int, message: np.ndarray) -> Sending:
-        """Start sending bytes, which nobody changes any more."""
-        request = self._channel.Isend([message, self._mpi.BYTE], to, _TAG)
+        """Start sending bytes, which nobody changes any more.
+
+        Raises:
+          ProcessFailure: MPI cannot.
+        """
+        try:
+            request = self._channel.Isend([message, self._mpi.BYTE], to, _TAG)
+        except self._mpi.Exception as error:
+            raise ProcessFailure(f"MPI sends nothing to process {to}: {error}") from error
         sending = Sending(request, message)
         self._sending.append(sending)
         return sending
 
     def receive(self) -> list[tuple[int, np.ndarray]]:
         """What has come since the last call: who sent it, and the bytes. Messages of one process
-        come in the order in which it sent them."""
+        come in the order in which it sent them.
+
+        Raises:
+          ProcessFailure: MPI has failed.
+        """
+        try:
+            return self._received()
+        except self._mpi.Exception as error:
+            raise ProcessFailure(f"MPI has failed: {error}") from error
+
+    def _received(self) -> list[tuple[int, np.ndarray]]:
         mpi = self._mpi
         if self._sending:
             self._sending = [sending for sending in self._sending if sending.look()]

@@ -190,6 +190,7 @@ class World:
         members: Sequence[int] | None = None,
         what: str = "",
         seconds: float = 300,
+        watch: Callable[[Sequence[int]], None] = lambda missing: None,
     ) -> list[Part]:
         """What each member gives, in their order; all of them call this.
 
@@ -197,6 +198,7 @@ class World:
           label: says what is gathered.   arrays: of uint8.
           members: numbers of processes, in order, this one among them; None: all.
           what: this process waits in, for messages.
+          watch: raises if those that are missing will not come.
         """
         together = tuple(range(self.count) if members is None else members)
         others = [n for n in together if n != self.index]
@@ -217,7 +219,7 @@ class World:
             return None if missing() else True
 
         what = what or f"process {self.index} gathers {label!r}"
-        self.until(ready, missing, what, seconds)
+        self.until(ready, missing, what, seconds, lambda: watch(missing()))
         return [parts[n] for n in together]
 
     def _keep_part(self, source: int, head: Any, payload: np.ndarray) -> None:
@@ -268,7 +270,11 @@ class World:
         while not self._stop.wait(_BUSY if self._transport.is_busy else _IDLE):
             if self.is_inherited:
                 return
-            self.progress()
+            try:
+                self.progress()
+            except ProcessFailure as error:
+                self._lose(self.others, f"is out of reach: {error}")
+                return
             now = time.monotonic()
             if now < self._next_beat:
                 continue
@@ -278,10 +284,16 @@ class World:
                 if other in self.ended:
                     continue
                 if silent > self._patience:
-                    self.lost.add(other)
-                    self.ended[other] = f"is silent for {silent:.1f} s: it hangs, or was killed"
+                    self._lose([other], f"is silent for {silent:.1f} s: it hangs, or was killed")
                 else:
                     self.send(other, _ALIVE)
+
+    def _lose(self, processes: Sequence[int], reason: str) -> None:
+        with self.lock:
+            for other in processes:
+                if other not in self.ended:
+                    self.lost.add(other)
+                    self.ended[other] = reason
 
 
 def _named(processes: Sequence[int]) -> str:
