@@ -32,6 +32,7 @@ class Exchange(Value):
       pairs: (source, target) of a collective-permute.
       dimension: along which arrays are joined or cut; None: they stay whole.
       channel: exchanges of one opcode and channel may meet wherever they stand in a program.
+      combiner: of reductions, what the root of the computation does that combines two arrays.
     """
 
     opcode: Opcode
@@ -39,6 +40,7 @@ class Exchange(Value):
     pairs: tuple[tuple[int, int], ...] = ()
     dimension: int | None = None
     channel: int | None = None
+    combiner: Opcode | None = None
 
     @property
     def reduces(self) -> bool:
@@ -82,7 +84,9 @@ def exchange_of(node: Instruction, topology: Topology) -> Exchange:
         return Exchange(opcode, (everyone,) if everyone else (), pairs, None, a.channel_id)
     assert isinstance(a, CollectiveAttributes)
     dimension = a.dimensions[0] if a.dimensions else None
-    return Exchange(opcode, topology.groups(node), (), dimension, a.channel_id)
+    root = node.called[0].root if node.called else None
+    combiner = None if root is None else root.opcode
+    return Exchange(opcode, topology.groups(node), (), dimension, a.channel_id, combiner)
 
 
 def never_come(waiting: Mapping[int, str]) -> RuntimeFailure:

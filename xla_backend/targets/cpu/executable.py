@@ -223,7 +223,7 @@ class CpuExecutable(NativeExecutable):
         facts = self._facts
         sites = [
             (s.exchange.opcode, s.exchange.groups, s.exchange.pairs, s.exchange.dimension)
-            + (s.operands, s.results)
+            + (s.exchange.combiner, s.operands, s.results)
             for s in facts.meetings.sites
         ]
         content = repr((self._name, facts.parameters, facts.outputs, sites))

@@ -31,6 +31,10 @@ def summed(x: Any) -> Any:
     return lax.psum(x, "i")  # the line of the sum
 
 
+# Of one name and the same shapes.
+total, largest = (mapped(lambda x, f=f: f(x, "i")) for f in (lax.psum, lax.pmax))
+
+
 @mapped
 def moved(x: Any) -> Any:
     return lax.ppermute(x, "i", [(0, 1), (1, 0)])
@@ -46,7 +50,11 @@ line = next(n for n, text in enumerate(open(__file__), 1) if text.endswith("of t
 check()
 
 # Other programs, or shapes.
-for mine in ((summed, moved)[ME], lambda x: summed(jnp.concatenate([x] * (1 + ME)))):
+for mine in (
+    (summed, moved)[ME],
+    (total, largest)[ME],
+    lambda x: summed(jnp.concatenate([x] * (1 + ME))),
+):
     found = None
     try:
         mine(X)
