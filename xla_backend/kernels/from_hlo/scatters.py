@@ -72,7 +72,7 @@ def scatter_nest(
         return
     opcode = _combined_in_blocks(node) if in_parts else None
     if opcode is None:
-        _scatter_windows(e, node, outputs, constant(0), dims[_walk_order(node)[0]], constant(0))
+        _scatter_windows(e, node, outputs)
     else:
         _scatter_in_blocks(e, node, outputs[0], opcode)
 
@@ -86,12 +86,11 @@ def _scatter_windows(
     e: ElementalEmitter,
     node: Instruction,
     outputs: Sequence[Buffer],
-    start: Index,
-    count: int,
-    base: Index,
+    block: tuple[Index, int] | None = None,
+    base: Index = ZERO,
 ) -> None:
-    """Combine `count` windows, or rows of them, from `start` on into arrays that begin at `base`
-    of the outputs."""
+    """Combine windows into arrays that begin at `base` of the outputs. `block`: the first and how
+    many, of the outermost loop, instead of all."""
     b = e.builder
     dims = scatter_operands(node)[2][0].shape.dimensions
     order = _walk_order(node)
@@ -99,11 +98,12 @@ def _scatter_windows(
     for n, d in enumerate(order):
         is_window = d in attrs(node).update_window_dims
         at[d], _ = b.open_loop(
-            dims[d] if n else count,
+            dims[d] if n or block is None else block[1],
             independent=is_window or attrs(node).unique_indices,
             may_vectorize=d == order[-1] and is_window,
         )
-    at[order[0]] = at[order[0]] + start
+    if block is not None:
+        at[order[0]] = at[order[0]] + block[0]
     target, inside = scatter_target(e, node, at)
     if inside is not False:
         guard = None if inside is None or inside is True else inside
@@ -141,7 +141,7 @@ def _scatter_in_blocks(
         i, _ = b.open_loop(size, independent=True, may_vectorize=True)
         e.store(partial, base + i, b.constant(type, identity_of(opcode, type)))
         b.close_loop()
-        _scatter_windows(e, node, [partial], start, extent, base)
+        _scatter_windows(e, node, [partial], (start, extent), base)
 
     block, _ = b.open_loop(_BLOCKS, independent=True)
     block_of(block * chunk, chunk, block * size)

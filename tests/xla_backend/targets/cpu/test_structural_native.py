@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 from native_checks import arguments_of, check_native, module_of
 
+from xla_backend.compile_options import CompileOptions
+from xla_backend.targets.cpu.compiler import compile_module
+
 ADD = """
 add {
   x = TYPE[] parameter(0)
@@ -343,6 +346,23 @@ def test_scatter_add_drops_out_of_range():
           scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"""
     )
     check_native(module, [x, np.array([[3], [3], [-1], [10], [9], [0]], np.int32), u], scale=4)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_scatter_of_one_number(level):
+    """No dimension counts updates, and none is of a window."""
+    module = module_of(
+        """x = f32[11] parameter(0)
+        i = s32[1] parameter(1)
+        u = f32[] parameter(2)
+        ROOT r = f32[11] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+          scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=add""",
+        ADD.replace("TYPE", "f32"),
+    )
+    executable = compile_module(module, CompileOptions(optimization_level=level))
+    x, i, u = np.arange(11, dtype=np.float32), np.array([4], np.int32), np.float32(5)
+    (got,) = executable.run_arrays([x, i, u])
+    np.testing.assert_array_equal(got, x + np.where(np.arange(11) == 4, u, 0))
 
 
 def test_scatter_of_scalars():
