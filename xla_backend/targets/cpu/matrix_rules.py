@@ -1,5 +1,5 @@
-"""cholesky, triangular-solve and LU factors: small matrices are routines of ours, others are the
-host's."""
+"""cholesky, triangular-solve and LU factors as library routines; LU factors of larger matrices are
+the host's."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import Library, Step
+from xla_backend.program.ir import Library, Step, aligned
 from xla_backend.runtime.host_rules import HOST_RULES
+from xla_backend.targets.cpu.routines.blocked_matrices import BLOCK_ROWS
 from xla_backend.targets.cpu.routines.small_matrices import (
     CONJUGATED,
     LOWER,
@@ -32,6 +33,8 @@ _LU_TARGETS = frozenset({"lapack.getrf", *(f"lapack_{letter}getrf_ffi" for lette
 _TRANSPOSES = {"NO_TRANSPOSE": 0, "TRANSPOSE": TRANSPOSED, "ADJOINT": TRANSPOSED | CONJUGATED}
 # What a group of lanes takes for a multiplication and its operands.
 _CYCLES = 4
+# Of larger matrices, most of it in products.
+_PRODUCTS_PER_CYCLE = 16.0
 
 
 def _is_small(shape: Shape) -> bool:
@@ -45,14 +48,22 @@ def _step(
     results = [builder.slice(node, leaf) for leaf in range(len(node.shape.flatten()))]
     arrays = [*(builder.slice(operand) for operand in node.operands), *results]
     type = node.operands[0].shape.element_type
-    name = f"{routine}_{type}"
-    return [Library(node.name, float(_CYCLES * work), name, (*numbers, *arrays))]
+    if _is_small(node.operands[0].shape):
+        small = f"{routine}_{type}"
+        return [Library(node.name, float(_CYCLES * work), small, (*numbers, *arrays))]
+    n = node.operands[0].shape.dimensions[-1]
+    *_, rows, columns = node.shape.dimensions
+    whole = Shape.array(type, (rows, columns))
+    block = Shape.array(type, (BLOCK_ROWS, n))
+    places = builder.scratch(whole), builder.scratch(block, aligned(whole.byte_size))
+    cycles = work / _PRODUCTS_PER_CYCLE
+    return [Library(node.name, cycles, f"{routine}_blocked_{type}", (*numbers, *arrays, *places))]
 
 
 @RULES.runs(Opcode.CHOLESKY)
 def _cholesky(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
     assert isinstance(node.attributes, CholeskyAttributes)
-    if not _is_small(node.shape):
+    if node.shape.element_type not in TYPES:
         return HOST_RULES[node.opcode](builder, node)
     *batch, n, _ = node.shape.dimensions
     if not node.shape.num_elements:
@@ -68,7 +79,7 @@ def _triangular_solve(builder: ProgramBuilder, node: Instruction) -> Sequence[St
     attributes = node.attributes
     assert isinstance(attributes, TriangularSolveAttributes)
     matrix = node.operands[0].shape
-    if not _is_small(matrix):
+    if matrix.element_type not in TYPES:
         return HOST_RULES[node.opcode](builder, node)
     if not node.shape.num_elements:
         return []

@@ -7,6 +7,7 @@ from __future__ import annotations
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.process.bounded_cache import BoundedCache, Budget, once
 from xla_backend.targets.cpu.routines import (
+    blocked_matrices,
     conv,
     cumulative,
     fft,
@@ -18,7 +19,17 @@ from xla_backend.targets.cpu.routines import (
 )
 from xla_backend.targets.cpu.routines.registry import KernelLibrary
 
-_SUBJECTS = (gemm, conv, fft, sort, selection, cumulative, meetings, small_matrices)
+_SUBJECTS = (
+    gemm,
+    conv,
+    fft,
+    sort,
+    selection,
+    cumulative,
+    meetings,
+    small_matrices,
+    blocked_matrices,
+)
 _libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
     BoundedCache(Budget("kernel libraries", entries=16))
 )

@@ -1,8 +1,11 @@
-"""Contracts of the routines for small matrices; `small_matrices` says what operands mean."""
+"""Contracts of factors and triangular systems; `small_matrices` and `blocked_matrices` say what
+operands mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +71,10 @@ def _run_triangular(
                 rows[1][i] = total if flags & UNIT else total / m[i, i]
 
 
+def _without_work(reference: Callable[..., None], *operands: Any) -> None:
+    reference(*operands[:-2])
+
+
 def _problems(shape: tuple[int, ...], *arrays: Array) -> list[tuple[Array, ...]]:
     """The matrices of each problem."""
     size = int(np.prod(shape))
@@ -83,6 +90,10 @@ _ROUTINES: dict[str, tuple[str, str, str, Callable[..., None]]] = {
 _INTEGERS = ("pivots", "info")
 
 
+# These have a variant for larger matrices, with memory to work in.
+_BLOCKED = ("cholesky", "triangular")
+
+
 def matrix_routines() -> list[Routine]:
     found = []
     for name, (numbers, read, written, reference) in _ROUTINES.items():
@@ -96,4 +107,15 @@ def matrix_routines() -> list[Routine]:
                 ),
             )
             found.append(Routine(f"{name}_{t}", parameters, reference, stops=True, steady=True))
+            if name in _BLOCKED:
+                work = (Parameter("work", Kind.WORK, t), Parameter("negated", Kind.WORK, t))
+                found.append(
+                    Routine(
+                        f"{name}_blocked_{t}",
+                        (*parameters, *work),
+                        partial(_without_work, reference),
+                        stops=True,
+                        steady=True,
+                    )
+                )
     return found

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from xla_backend.program.routines import Kind, Routine
-from xla_backend.targets.cpu.routines import fft, fft_plan, matrix_lanes, small_matrices
+from xla_backend.targets.cpu.routines import (
+    blocked_matrices,
+    fft,
+    fft_plan,
+    matrix_lanes,
+    small_matrices,
+)
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.conv import pack_dims
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
@@ -228,11 +234,15 @@ def test_small_matrices(t):
     for flags in range(32):
         b, x = draw(t, batches * n * sides, 1), draw(t, batches * n * sides, 2)
         check(f"triangular_{t}", [batches, n, sides, flags, square + 3, b, x])
+        work = [np.zeros(n * sides, x.dtype), np.zeros(blocked_matrices.BLOCK_ROWS * n, x.dtype)]
+        check(f"triangular_blocked_{t}", [batches, n, sides, flags, square + 3, b, x, *work])
     root = square.reshape(batches, n, n)
     positive = root @ root.conj().mT + np.eye(n, dtype=root.dtype)
     for lower in (0, 1):
         flat = positive.reshape(-1)
         check(f"cholesky_{t}", [batches, n, lower, flat, draw(t, flat.size, 1)])
+        work = [np.zeros(n * n, flat.dtype), np.zeros(blocked_matrices.BLOCK_ROWS * n, flat.dtype)]
+        check(f"cholesky_blocked_{t}", [batches, n, lower, flat, draw(t, flat.size, 1), *work])
 
 
 @pytest.mark.parametrize("t", fft.TYPES, ids=str)

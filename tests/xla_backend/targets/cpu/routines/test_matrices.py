@@ -1,5 +1,4 @@
-"""Small matrices: factors and triangular systems against SciPy's, for all types, sizes and counts
-of problems."""
+"""Factors and triangular systems against SciPy's, for all types, sizes and counts of problems."""
 
 import ctypes
 import itertools
@@ -9,6 +8,7 @@ import pytest
 import scipy.linalg
 
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
+from xla_backend.targets.cpu.routines.blocked_matrices import BLOCK_ROWS
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.small_matrices import (
     CONJUGATED,
@@ -45,9 +45,19 @@ def close(t, got, expected):
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * scale)
 
 
+def is_small(a):
+    return a.shape[-1] <= MOST_ROWS
+
+
+def work_of(a, size):
+    """What the routines for larger matrices work in."""
+    return [] if is_small(a) else [np.full(k, 7, a.dtype) for k in (size, BLOCK_ROWS * len(a[0]))]
+
+
 def cholesky(a, lower):
     out = np.full_like(a, 7)
-    call(f"cholesky_{kind(a)}", *a.shape[:2], lower, a, out)
+    name = f"cholesky_{kind(a)}" if is_small(a) else f"cholesky_blocked_{kind(a)}"
+    call(name, *a.shape[:2], lower, a, out, *work_of(a, a[0].size))
     return out
 
 
@@ -66,7 +76,8 @@ def lu(a):
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @pytest.mark.parametrize("lower", [1, 0], ids=["lower", "upper"])
 def test_cholesky(t, lower):
-    for count, n in itertools.product(COUNTS, (1, 2, 7, MOST_ROWS)):
+    sizes = [*itertools.product(COUNTS, (1, 2, 7, MOST_ROWS)), (2, 17), (1, 64), (2, 150)]
+    for count, n in sizes:
         a = draw(t, count, n, n)
         a = a @ a.conj().mT + np.eye(n, dtype=a.dtype)
         factor = np.linalg.cholesky(a)
@@ -78,14 +89,15 @@ def test_cholesky(t, lower):
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, -np.inf])
-def test_cholesky_of_what_has_none(t, wrong):
+@pytest.mark.parametrize("n", [3, 70])
+def test_cholesky_of_what_has_none(t, wrong, n):
     """NaN in the triangle of the factor, zero in the other, and good neighbours stay good."""
-    a = np.tile(np.eye(3, dtype=t.numpy_dtype), (3, 1, 1))
-    a[1, 1, 1] = wrong
+    a = np.tile(np.eye(n, dtype=t.numpy_dtype), (3, 1, 1))
+    a[1, n - 2, n - 2] = wrong
     for lower, triangle in ((1, np.tril), (0, np.triu)):
         got = cholesky(a, lower)
         np.testing.assert_array_equal(got[[0, 2]], a[[0, 2]])
-        np.testing.assert_array_equal(got[1], triangle(np.full((3, 3), np.nan, a.dtype)))
+        np.testing.assert_array_equal(got[1], triangle(np.full((n, n), np.nan, a.dtype)))
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
@@ -122,15 +134,18 @@ def triangle_of(a, flags):
 def triangular(flags, a, b):
     count, n, _ = a.shape
     x = np.full_like(b, 7)
-    call(f"triangular_{kind(a)}", count, n, b.shape[1 if flags & RIGHT else 2], flags, a, b, x)
+    name = f"triangular_{kind(a)}" if is_small(a) else f"triangular_blocked_{kind(a)}"
+    sides = b.shape[1 if flags & RIGHT else 2]
+    call(name, count, n, sides, flags, a, b, x, *work_of(a, b[0].size))
     return x
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @pytest.mark.parametrize("flags", range(32))
 def test_triangular(t, flags):
-    for count, n, sides in [(1, 3, 1), (1, 5, 40), (37, 1, 1), (7, 4, 6), (2, MOST_ROWS, 3)]:
-        a = (draw(t, count, n, n) / 4 + 4 * np.eye(n)).astype(t.numpy_dtype)
+    small = [(1, 3, 1), (1, 5, 40), (37, 1, 1), (7, 4, 6), (2, MOST_ROWS, 3)]
+    for count, n, sides in [*small, (2, 17, 1), (2, 65, 5), (1, 130, 150)]:
+        a = (draw(t, count, n, n) / n + 4 * np.eye(n)).astype(t.numpy_dtype)
         b = draw(t, count, *((sides, n) if flags & RIGHT else (n, sides)), seed=1)
         x = triangular(flags, a, b)
         m = triangle_of(a, flags)
@@ -138,12 +153,31 @@ def test_triangular(t, flags):
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
-def test_zero_on_the_diagonal(t):
-    """As division gives it, in the rows that depend on it only."""
-    a = np.eye(3, dtype=t.numpy_dtype)[None]
+@pytest.mark.parametrize("n", [3, 20])
+def test_zero_on_the_diagonal(t, n):
+    """As division gives it, in the row and behind it."""
+    a = np.eye(n, dtype=t.numpy_dtype)[None]
     a[0, 1, 1] = 0
-    x = triangular(LOWER, a, np.ones((1, 3, 1), t.numpy_dtype))[0, :, 0]
-    assert x[0] == 1 and np.isinf(x[1]) and np.isnan(x[2])
+    x = triangular(LOWER, a, np.ones((1, n, 1), t.numpy_dtype))[0, :, 0]
+    assert x[0] == 1 and np.isinf(x[1]) and np.isnan(x[2:]).all()
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_hardly_positive_definite(t):
+    """Backward stable: a product of the factor is as near as LAPACK's, however ill-conditioned."""
+    x = np.linspace(0, 1, 200)
+    a = np.exp(-((x[:, None] - x) ** 2) / 0.1)
+    a = (a + 200 * np.finfo(t.numpy_dtype).eps * np.eye(200)).astype(t.numpy_dtype)
+    factor = cholesky(a[None], 1)[0]
+    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), dtype=t.numpy_dtype)
+    other, info = potrf(a, lower=1, clean=1)
+    assert info == 0
+
+    def error(l):
+        wide = l.astype(np.complex128)
+        return np.abs(wide @ wide.conj().T - a).max()
+
+    assert error(factor) < 4 * error(other) + np.finfo(t.numpy_dtype).eps
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
@@ -166,3 +200,20 @@ def test_same_bits_for_any_count_and_threads(t):
     alone = [cholesky(spd[part], 1), *lu(a[part]), triangular(LOWER, a[part], b[part])]
     for x, y in zip(found[0], alone):
         np.testing.assert_array_equal(x[part], y)
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_larger_ones_have_the_same_bits_for_any_number_of_threads(t):
+    a = draw(t, 2, 200, 200)
+    a = a @ a.conj().mT + 200 * np.eye(200, dtype=a.dtype)
+    b = draw(t, 2, 200, 260, seed=1)
+    before, found = num_threads(), []
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            found.append([cholesky(a, 1), triangular(LOWER, a, b)])
+    finally:
+        set_num_threads(before)
+    for other in found[1:]:
+        for x, y in zip(found[0], other):
+            np.testing.assert_array_equal(x, y)
