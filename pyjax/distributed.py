@@ -16,8 +16,7 @@ from pyjax.core.source_info import warn_user
 from pyjax.runtime.devices import are_initialised
 from pyjax.runtime.processes import DistributedClient
 from xla_backend.runtime.processes.errors import ProcessTimeout
-from xla_backend.runtime.processes.joined import join, joined, leave
-from xla_backend.runtime.processes.mpi import MpiTransport
+from xla_backend.runtime.processes.joined import joined, set_joined
 
 logger = logging.getLogger(__name__)
 _initialized = [False]
@@ -127,8 +126,9 @@ def initialize(
 
 
 def _join(initialization_timeout: float, heartbeat: float, shutdown_timeout: float) -> None:
+    room = importlib.import_module("xla_backend.runtime.processes.join")
     try:
-        transport = MpiTransport(_mpi(), initialization_timeout)
+        shared = room.join(_mpi(), initialization_timeout, heartbeat)
     except ProcessTimeout as error:
         raise new_error(
             RuntimeError,
@@ -136,10 +136,9 @@ def _join(initialization_timeout: float, heartbeat: float, shutdown_timeout: flo
             f"initialization_timeout={initialization_timeout} seconds have passed",
             "look for what holds them up, or ends them",
         ) from error
-    join(transport, heartbeat)
     _shutdown_seconds[:] = [shutdown_timeout, heartbeat]
     atexit.register(_at_exit)
-    logger.info("process %d of %d has joined", transport.index, transport.count)
+    logger.info("process %d of %d has joined", shared.world.index, shared.world.count)
 
 
 def shutdown() -> None:
@@ -159,7 +158,7 @@ def shutdown() -> None:
     shared.world.end("has shut down")
     seconds = _shutdown_seconds[0]
     if shared.world.close(seconds):
-        leave()
+        set_joined(None)
         return
     _shutdown_seconds[:] = [0, 0]  # they were waited for
     fail(
@@ -185,7 +184,7 @@ def _at_exit() -> None:
         first_line = str(error).partition("\n")[0]
         shared.world.end(f"has ended with {type(error).__name__}: {first_line}")
         whole = shared.world.close(patience)
-    leave()
+    set_joined(None)
     if not whole:
         logger.error("%s: all processes are ended", shared.world.absent())
         for stream in (sys.stdout, sys.stderr):

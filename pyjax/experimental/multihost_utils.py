@@ -25,11 +25,12 @@ from pyjax.parallel.global_arrays import (
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.devices import process_count, process_index
 from pyjax.runtime.placement import device_get, device_put, typeof
-from pyjax.runtime.processes import Part, gather
+from pyjax.runtime.processes import gather
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, SingleDeviceSharding
 from xla_backend.runtime.processes.joined import joined
+from xla_backend.runtime.processes.world import Part
 
 
 class ProcessFailureError(RuntimeError):

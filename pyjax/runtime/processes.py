@@ -5,7 +5,6 @@ Layer: runtime.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import wraps
 from typing import Any
@@ -18,8 +17,6 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.joined import Joined, joined
-from xla_backend.runtime.processes.store import KeyValueStore
-from xla_backend.runtime.processes.world import Part
 
 
 class DistributedClient:
@@ -30,12 +27,12 @@ class DistributedClient:
     wait_at_barrier, get_live_nodes. What fails or takes too long is a JaxRuntimeError.
     """
 
-    def __init__(self, store: KeyValueStore) -> None:
+    def __init__(self, store: Any) -> None:
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _METHODS:
-            raise AttributeError(f"the client of a program has no {name!r}: {', '.join(_METHODS)}")
+        if name not in dir(self):
+            raise AttributeError(f"the client of a program has no {name!r}: {', '.join(dir(self))}")
         method = getattr(self._store, name)
 
         @wraps(method)
@@ -48,14 +45,11 @@ class DistributedClient:
         return call
 
     def __dir__(self) -> list[str]:
-        return sorted(_METHODS)
+        return sorted(name for name in vars(type(self._store)) if not name.startswith("_"))
 
 
-_METHODS = [name for name in vars(KeyValueStore) if not name.startswith("_")]
-
-
-def gather(label: Any, arrays: Sequence[np.ndarray], what: str) -> list[Part]:
-    """What each process gives, in their order; all of them call this.
+def gather(label: Any, arrays: Sequence[np.ndarray], what: str) -> list[Any]:
+    """What each process gives, a `Part`, in their order; all of them call this.
 
     Args:
       label: of numbers, strings and tuples.   what: this process waits in, for messages.
@@ -72,7 +66,7 @@ def _gathered(
     arrays: Sequence[np.ndarray],
     members: Sequence[int] | None,
     what: str,
-) -> list[Part]:
+) -> list[Any]:
     what = f"process {shared.world.index} waits in {what}"
     seconds = float(current_debug_options().xla_cpu_collective_timeout_seconds)
 
@@ -95,8 +89,7 @@ def check_equal_in_processes(value: Any, group: DeviceGroup) -> None:
     if shared is None or group.here == group.devices or not group.here:
         return
     array = np.asarray(value)
-    content = hashlib.blake2b(array.tobytes(), digest_size=16).digest()
-    label = (str(array.dtype), array.shape, content)
+    label = (str(array.dtype), array.shape, shared.world.digest(array))
     members = sorted({device.process_index for device in group.devices})
     parts = _gathered(shared, label, (), members, f"device_put over {group}")
     for member, part in zip(members, parts):

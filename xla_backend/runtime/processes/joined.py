@@ -1,21 +1,24 @@
-"""The program of several processes that this process has joined, if any."""
+"""The program of several processes that this process has joined, if any.
+
+This loads with the library, the rest of the room when a process joins others, or has a client.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from xla_backend.runtime.processes.crossing import Exchanges
-from xla_backend.runtime.processes.mpi import MpiTransport
-from xla_backend.runtime.processes.store import KeyValueStore
-from xla_backend.runtime.processes.world import World
+from typing import Any, NamedTuple
 
 
 class Joined(NamedTuple):
-    """What processes share: messages, exchanges of programs, keys and barriers."""
+    """What processes share.
 
-    world: World
-    exchanges: Exchanges
-    store: KeyValueStore
+    Attributes:
+      world: messages, a `World`.   exchanges: of programs, `Exchanges`.
+      store: keys and barriers, a `KeyValueStore`.
+    """
+
+    world: Any
+    exchanges: Any
+    store: Any
 
 
 _joined: list[Joined] = []
@@ -26,19 +29,6 @@ def joined() -> Joined | None:
     return _joined[0] if _joined else None
 
 
-def join(transport: MpiTransport, heartbeat_timeout: float) -> Joined:
-    """Begin to take part, once for a process.
-
-    Args:
-      heartbeat_timeout: seconds after which a silent process counts as gone.
-    """
-    world = World(transport, heartbeat_timeout)
-    made = Joined(world, Exchanges(world), KeyValueStore(world))
-    world.start()
-    _joined.append(made)
-    return made
-
-
-def leave() -> None:
-    """Take part no more."""
-    _joined.clear()
+def set_joined(made: Joined | None) -> None:
+    """From now on this process takes part; None: no more."""
+    _joined[:] = [] if made is None else [made]
