@@ -181,17 +181,22 @@ class Annotations:
 
     # -- back --------------------------------------------------------------------------------------
 
-    def along_whole_axes(self, spec: Spec, shape: Shape) -> Spec:
-        """What of a spec is cut along whole axes of the first mesh, where there is one, into parts
-        without padding."""
+    def evenly(self, spec: Spec, shape: Shape) -> Spec:
+        """What of a spec cuts an array into parts without padding."""
         dims = []
         for size, axes in zip(shape.dimensions, spec.dims):
             while size % self.mesh.count(axes):
                 axes = axes[:-1]
-            if self._meshes:
-                axes = sum(map(self._of_name, self._whole_names(axes)), ())
             dims.append(axes)
         return Spec(tuple(dims))
+
+    def along_whole_axes(self, spec: Spec, shape: Shape) -> Spec:
+        """What of a spec is cut along whole axes of the first mesh, where there is one, into parts
+        without padding."""
+        even = self.evenly(spec, shape)
+        if not self._meshes:
+            return even
+        return Spec(tuple(sum(map(self._of_name, self._whole_names(d)), ()) for d in even.dims))
 
     def sharding(self, spec: Spec) -> Sharding:
         """A spec that is cut along whole axes of the first mesh, on that; without meshes nothing is

@@ -61,7 +61,7 @@ class PartBuilder(Emit):
 
     def position(self, axes: Axes, step: int) -> Instruction:
         """An s32: `step` times the position of this device along axes."""
-        return self.table(axes, range(0, self.mesh.count(axes) * step, step))
+        return self.table(axes, [step * k for k in range(self.mesh.count(axes))])
 
     def table(self, axes: Axes, entries: Sequence[int]) -> Instruction:
         """An s32: of numbers, one for each position along axes, that of this device."""

@@ -37,6 +37,8 @@ from xla_backend.spmd.window_factors import (
 
 def factors_of(node: Instruction) -> Factors | None:
     """None: nothing is known; all operands must be whole, and so is the result."""
+    if node.opcode is Opcode.BITCAST_CONVERT:
+        return _bitcast_convert(node)
     if node.opcode.is_elementwise or node.opcode in _LIKE_ELEMENTWISE:
         return _elementwise(node)
     rule = _RULES.get(node.opcode)
@@ -55,6 +57,14 @@ def _elementwise(node: Instruction) -> Factors | None:
             return None
         operands.append(dims if operand.shape.rank == shape.rank else [])
     return m.made(operands, [dims])
+
+
+def _bitcast_convert(node: Instruction) -> Factors:
+    """A last dimension may come or go, of the parts that an element is of."""
+    m, shapes = FactorMaker(), (node.operands[0].shape, node.shape)
+    shared = m.dims(min(shapes, key=lambda shape: shape.rank))
+    mappings = [[*shared, *[()] * (shape.rank - len(shared))] for shape in shapes]
+    return m.made(mappings[:1], mappings[1:])
 
 
 def _broadcast(node: Instruction) -> Factors:

@@ -68,5 +68,6 @@ def _still_aliases(alias: InputOutputAlias, plan: Plan) -> bool:
     assert entry is not None and entry.root is not None
     parameter = entry.parameters[alias.parameter]
     source = plan.values.of(parameter)[parameter.shape.leaf_number(alias.parameter_index)]
-    result = plan.values.of(entry.root)[entry.root.shape.leaf_number(alias.output_index)]
-    return plan.local(source) == plan.local(result)
+    leaf = entry.root.shape.leaf_number(alias.output_index)
+    result = plan.results[leaf].local(plan.values.of(entry.root)[leaf].shape, plan.mesh)
+    return plan.local(source) == result

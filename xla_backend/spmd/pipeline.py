@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.base import HloPass
-from xla_backend.passes.call_inliner import CallInliner
+from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
 from xla_backend.passes.defuser import Defuser
+from xla_backend.passes.emit import Emit
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.spmd.partitioner import needs_partitioning, partition
 from xla_backend.spmd.plan import Partition
@@ -29,6 +31,27 @@ def prepare_and_partition(module: HloModule) -> Partition | None:
     none of that."""
     if not needs_partitioning(module):
         return None
-    for each in (LayoutNormalization(), Defuser(), AsyncToSync(), CallInliner()):
+    _keep_sharding_of_root(module)
+    for each in (
+        LayoutNormalization(), Defuser(), AsyncToSync(), CallInliner(),
+        # A body that two loops share may be cut in two ways.
+        CallGraphFlattener(),
+    ):  # fmt: skip
         each.run(module)
     return partition(module)
+
+
+def _keep_sharding_of_root(module: HloModule) -> None:
+    """What a root that will be inlined says of the results, is said by a copy of them."""
+    assert module.entry is not None and module.entry.root is not None
+    root = module.entry.root
+    sharding = (root.annotations or {}).get("sharding")
+    if sharding is None or root.opcode not in (Opcode.CALL, Opcode.FUSION):
+        return
+    b = Emit(root)
+    if root.shape.is_tuple:
+        copy = b.tuple([b.gte(root, k) for k in range(len(root.shape.tuple_shapes))])
+    else:
+        copy = b.unary(Opcode.COPY, root)
+    copy.annotations = {"sharding": sharding}
+    module.entry.set_root(copy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from xla_backend.hlo.instruction import Computation, Instruction
@@ -51,33 +51,33 @@ class Plan:
             kind = annotation(node)
             if kind == TO_PARTS:
                 continue  # that follows from how the operand is cut
-            if node.opcode is not Opcode.PARAMETER and node is not root and not kind:
-                continue
-            leaves = self.values.of(node)
-            each = sharding.elements or (sharding,) * len(leaves)
-            for value, own in zip(leaves, each):
-                if value.shape.is_array and own.kind != "manual":
-                    outside = node.opcode is Opcode.PARAMETER or node is root
-                    found = self.annotations.given(own, value.shape, outside)
-                    given.setdefault(value, found)
+            if node.opcode is Opcode.PARAMETER or kind:
+                outside = node.opcode is Opcode.PARAMETER
+                for value, own in self._given(node, sharding, outside):
+                    given.setdefault(value, own)
         for parameter in module.entry.parameters:
             for value in self.values.of(parameter):
                 if value.shape.is_array:
                     given.setdefault(value, _closed(value))
+        # What comes out is cut as the root says, whatever is said of the same value elsewhere.
+        asked = dict(self._given(root, said[root], True)) if root in said else {}
+        last = [value for value in asked if value not in given]
+        given.update((value, asked[value]) for value in last)
         for computation in self.values.computations:
             for node in computation.instructions:
                 if annotation(node) == CONSTRAINT:
                     operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
                     self.values.links.append((operand, result))
         self.specs = propagate(self.values, self.mesh, given, self.manual, self._inferred)
-        ends = [v for p in module.entry.parameters for v in self.values.of(p)]
-        parameters = len(ends)
-        ends += self.values.of(root)
-        for value in ends:
-            if value not in given or any(given[value].open):
-                self.specs[value] = self._in_axes_of_mesh(value, given.get(value))
-        shardings = tuple(self.annotations.sharding(self.specs[value]) for value in ends)
-        self.partition = Partition(shardings[:parameters], shardings[parameters:])
+        self.results = self._results(root, said.get(root), given)
+        for value, spec in zip(self.values.of(root), self.results):
+            if value in last or value not in given:
+                self.specs[value] = spec
+        parameters = [v for p in module.entry.parameters for v in self.values.of(p)]
+        self.partition = Partition(
+            tuple(self.annotations.sharding(self.specs[value]) for value in parameters),
+            tuple(map(self.annotations.sharding, self.results)),
+        )
         self.channels = itertools.count(_last_channel(module) + 1)
         self.called: dict[Computation, Computation] = {}
         self.combinations: dict[tuple[Opcode, PrimitiveType], Computation] = {}
@@ -104,12 +104,42 @@ class Plan:
         """What a call says of its operands or results."""
         return [self.annotations.given(s, v.shape, True).spec for s, v in zip(shardings, values)]
 
-    def _in_axes_of_mesh(self, value: ArrayValue, given: Given | None) -> Spec:
-        """How a value is cut that comes in or goes out: those outside know the axes of the mesh."""
+    def _given(
+        self, node: Instruction, sharding: Sharding, outside: bool
+    ) -> Iterator[tuple[ArrayValue, Given]]:
+        """What an instruction says of its arrays."""
+        leaves = self.values.of(node)
+        each = sharding.elements or (sharding,) * len(leaves)
+        for value, own in zip(leaves, each):
+            if value.shape.is_array and own.kind != "manual":
+                yield value, self.annotations.given(own, value.shape, outside)
+
+    def _results(
+        self, root: Instruction, said: Sharding | None, given: Mapping[ArrayValue, Given]
+    ) -> list[Spec]:
+        """How what comes out is cut: as the root says, and where it leaves that open as was found,
+        along axes of the mesh, which those outside know."""
+        leaves = self.values.of(root)
+        each = (None,) * len(leaves) if said is None else said.elements or (said,) * len(leaves)
+        found = []
+        for value, own in zip(leaves, each):
+            if not value.shape.is_array:
+                found.append(whole(value.shape))
+                continue
+            least = given.get(value) if own is None or own.kind == "manual" else None
+            if own is not None and own.kind != "manual":
+                least = self.annotations.given(own, value.shape, True)
+            found.append(self._outside(value, least))
+        return found
+
+    def _outside(self, value: ArrayValue, least: Given | None) -> Spec:
+        if least is not None and not any(least.open):
+            return self.annotations.evenly(least.spec, value.shape)
         found = self.annotations.along_whole_axes(self.specs[value], value.shape)
-        least = whole(value.shape) if given is None else given.spec
-        kept = all(common_prefix(own, axes) == axes for own, axes in zip(found.dims, least.dims))
-        return found if kept else least
+        if least is None:
+            return found
+        kept = all(common_prefix(x, y) == y for x, y in zip(found.dims, least.spec.dims))
+        return found if kept else self.annotations.evenly(least.spec, value.shape)
 
     def spec(self, value: ArrayValue) -> Spec:
         return self.specs[value]

@@ -99,28 +99,39 @@ def span(w: WindowDimension) -> int:
 
 
 def reduce_window(node: Instruction) -> Factors:
-    """Dimensions of short windows, and one of running sums of which parts can be combined."""
+    """Dimensions of short windows, and one of running sums of which parts can be combined. What
+    lies outside of the array is filled with the initial value: where there is such, that must be
+    one that changes nothing."""
     a = node.attributes
     assert isinstance(a, WindowAttributes)
     arrays = len(node.operands) // 2
     source, result = node.operands[0].shape.dimensions, node.shape.flatten()[0].dimensions
     combiner = simple_combiner(node.called[0]) if arrays == 1 else None
     sums = combiner is not None and is_identity(node.operands[1], combiner)
-    m = FactorMaker()
+    m, is_first = FactorMaker(), True
     dims, moved = no_factors(node.operands[0].shape), []
     for d, w in enumerate(a.window):
         if looks_at_itself(w):
             dims[d] = (m.new(source[d]),)
         elif is_running(w, source[d]):
-            if sums:
+            if sums and is_first:
                 dims[d] = (m.new(source[d]),)
                 moved.append(dims[d][0])
-                sums = False
-        elif not w.reversal and source[d] and result[d] and 2 * span(w) <= source[d]:
+                is_first = False
+        elif (sums or _is_inside(w)) and _is_short(w, source[d], result[d]):
             dims[d] = (m.new(result[d]),)
             moved.append(dims[d][0])
     operands = [*[dims] * arrays, *[[]] * arrays]
     return m.made(operands, [dims] * arrays, moved=moved)
+
+
+def _is_inside(w: WindowDimension) -> bool:
+    """Whether windows have elements of the array only."""
+    return w.padding_low <= 0 and w.padding_high <= 0 and w.base_dilation == 1
+
+
+def _is_short(w: WindowDimension, size: int, windows: int) -> bool:
+    return not w.reversal and size > 0 and windows > 0 and 2 * span(w) <= size
 
 
 def select_and_scatter(node: Instruction) -> Factors:

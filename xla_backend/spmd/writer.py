@@ -61,8 +61,12 @@ class Writer:
         self._write_all()
         root = self.source.root
         assert root is not None
-        leaves = iter([self.parts[value] for value in self.plan.values.of(root)])
-        self.computation.set_root(self._structured(root.shape, leaves))
+        pairs = zip(self.plan.values.of(root), self.plan.results)
+        leaves = [
+            self._in_form(value, spec) if value.shape.is_array else self.parts[value]
+            for value, spec in pairs
+        ]
+        self.computation.set_root(self._structured(root.shape, iter(leaves)))
         return self.computation
 
     def write_body(self, parameters: Sequence[ArrayValue], results: Sequence[ArrayValue]) -> None:

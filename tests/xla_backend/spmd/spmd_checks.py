@@ -9,7 +9,7 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.spmd.annotations import Annotations, sharding_of
-from xla_backend.spmd.partitioner import SpmdPartitioner
+from xla_backend.spmd.pipeline import prepare_and_partition
 from xla_backend.spmd.specs import PrimeMesh, Spec, whole
 
 SUM = """sum { a = f32[] parameter(0)
@@ -25,7 +25,7 @@ def program(body: str, devices: int, called: str = SUM) -> HloModule:
 def partitioned(module: HloModule) -> HloModule:
     """A partitioned copy, verified."""
     copy = module.clone()
-    assert SpmdPartitioner().run(copy)
+    assert prepare_and_partition(copy) is not None
     verify(copy)
     return copy
 

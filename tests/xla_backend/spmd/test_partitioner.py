@@ -7,6 +7,7 @@ from spmd_checks import check, collectives, partitioned, program
 import xla_backend
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator import evaluate_partitioned
+from xla_backend.spmd.pipeline import prepare_and_partition
 
 AB = "mesh['a'=2,'b'=2]"
 ROWS, COLUMNS = f"{{{AB}, [{{'a'}}, {{}}]}}", f"{{{AB}, [{{}}, {{'a'}}]}}"
@@ -268,6 +269,65 @@ def test_fully_sharded_parameters():
         4,
     )
     assert collectives(done) == {"all-gather": 1, "reduce-scatter": 1}
+
+
+RETURNED = {
+    "what a constraint cuts otherwise": f"""
+      n = f32[8,12] negate(x)
+      c = f32[8,12] custom-call(n), custom_call_target="Sharding", sharding={COLUMNS}
+      ROOT r = (f32[8,12], f32[8,12]) tuple(c, x), sharding={{{ROWS}, {WHOLE}}}""",
+    "one value twice": f"""
+      n = f32[8,12] negate(x)
+      ROOT r = (f32[8,12], f32[8,12]) tuple(n, n), sharding={{{ROWS}, {COLUMNS}}}""",
+    "a call": f"ROOT r = f32[8,12] call(x), to_apply=negated, sharding={COLUMNS}",
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_results_are_cut_as_the_root_says(name):
+    called = "negated { p = f32[8,12] parameter(0)\n ROOT n = f32[8,12] negate(p) }\n"
+    check(param("x", "f32[8,12]", 0, ROWS) + RETURNED[name], 4, called)
+
+
+def test_results_whose_parts_would_be_padded_are_not_cut():
+    """A constraint may cut them so; those outside could not take them."""
+    module = program(
+        param("x", "f32[12]", 0, "{devices=[4]<=[4]}")
+        + """s = f32[11] slice(x), slice={[0:11]}
+        ROOT c = (f32[11]) tuple(s)""",
+        4,
+    )
+    (result,) = prepare_and_partition(module).results
+    assert str(result) == "{replicated}"
+
+
+def test_loops_that_share_a_body_are_cut_each_in_its_way():
+    called = """body { p = (s32[], f32[8,8]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      o = s32[] constant(1)
+      j = s32[] add(i, o)
+      x = f32[8,8] get-tuple-element(p), index=1
+      y = f32[8,8] negate(x)
+      ROOT t = (s32[], f32[8,8]) tuple(j, y) }
+    condition { p = (s32[], f32[8,8]) parameter(0)
+      i = s32[] get-tuple-element(p), index=0
+      o = s32[] constant(3)
+      ROOT c = pred[] compare(i, o), direction=LT }
+    """
+    check(
+        param("x", "f32[8,8]", 0, ROWS)
+        + param("y", "f32[8,8]", 1, COLUMNS)
+        + f"""z = s32[] constant(0)
+        t = (s32[], f32[8,8]) tuple(z, x)
+        u = (s32[], f32[8,8]) tuple(z, y)
+        v = (s32[], f32[8,8]) while(t), condition=condition, body=body
+        w = (s32[], f32[8,8]) while(u), condition=condition, body=body
+        a = f32[8,8] get-tuple-element(v), index=1
+        b = f32[8,8] get-tuple-element(w), index=1
+        ROOT r = (f32[8,8], f32[8,8]) tuple(a, b), sharding={{{ROWS}, {COLUMNS}}}""",
+        4,
+        called,
+    )
 
 
 # -- native code -----------------------------------------------------------------------------------

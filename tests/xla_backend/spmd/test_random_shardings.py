@@ -207,6 +207,8 @@ PROGRAMS |= {
     "window-strided": window(
         "f32[12,8] f32[4,4]", "size=3x2 stride=3x2", "-inf", "largest"
     ),
+    "window-start": window("f32[12,8] f32[12,8]", "size=2x1 pad=1_0x0_0", "5"),
+    "window-inside": window("f32[14,8] f32[12,8]", "size=3x1", "5"),
     "window-overlapping": window("f32[12,8] f32[6,8]", "size=3x1 stride=2x1 pad=1_0x0_0"),
     "window-dilated": window(
         "f32[12,8] f32[24,8]", "size=2x2 pad=1_1x0_1 lhs_dilate=2x1", "5", "largest"
@@ -266,6 +268,9 @@ PROGRAMS |= {
         "scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0,1}, "
         "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=sum",
     ),
+    "bitcast-scalar": moving("s64[] s32[2]", "bitcast-convert(p0)"),
+    "bitcast-joined": moving("u16[12,2] s32[12]", "bitcast-convert(p0)"),
+    "slice-nothing": moving("f32[12,8] f32[0,8]", "slice(p0), slice={[6:6], [0:8]}"),
     "sort-both": moving("f32[8,12] f32[8,12]", "sort(p0), dimensions={0}, to_apply=before"),
 }  # fmt: skip
 # Lines in the middle of which sizes do not divide.

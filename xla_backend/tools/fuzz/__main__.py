@@ -15,6 +15,7 @@ from time import monotonic
 from xla_backend.tools.fuzz.checks import RAISED, Failure, check_module
 from xla_backend.tools.fuzz.data import PROFILES, profile_of
 from xla_backend.tools.fuzz.mutants import report
+from xla_backend.tools.fuzz.partitioned_checks import check_partitioned
 from xla_backend.tools.fuzz.program import generate
 from xla_backend.tools.fuzz.regressions import case_text, shrink
 from xla_backend.tools.fuzz.text_checks import damage_check, samples_in
@@ -54,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
         "the parsers refuse them",
     )
     parser.add_argument(
+        "--partitioned",
+        action="store_true",
+        help="cut the arrays of random programs in random ways, and see that the programs of "
+        "several devices give the same (failures are reported as they are)",
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path("fuzz-failures"), help="folder for shrunk failures"
     )
     return parser
@@ -66,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.texts is not None:
         samples = samples_in(options.texts) if options.texts != Path() else []
         return 1 if _campaign(options, partial(damage_check, samples)) else 0
+    if options.partitioned:
+        return 1 if _campaign(options, check_partitioned) else 0
     # Objects of random programs are no use to anybody else.
     with tempfile.TemporaryDirectory(prefix="pyjax-fuzz-") as folder:
         os.environ["PYJAX_CACHE_DIR"] = folder

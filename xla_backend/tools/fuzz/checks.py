@@ -120,7 +120,7 @@ def check_passes(module: HloModule, seed: int) -> Failure | None:
         build_pipeline(_options("full", seed)).run(optimised)
         assignment = assign_buffers(optimised)
     except Exception as error:
-        return Failure("compilation", "full", _told(error))
+        return Failure("compilation", "full", told(error))
     return _check_memory(optimised, assignment, expectation, "full")
 
 
@@ -133,7 +133,7 @@ def _expectation(module: HloModule, seed: int, rounds: Sequence[int]) -> Expecta
     try:
         return Expectation(module, arguments_for(module, seed), rounds)
     except Exception as error:  # whatever it is, it is a finding
-        return Failure("evaluation", "", _told(error))
+        return Failure("evaluation", "", told(error))
 
 
 def _check_text(module: HloModule) -> Failure | None:
@@ -144,7 +144,7 @@ def _check_text(module: HloModule) -> Failure | None:
         text = module_to_text(parsed) + _nameless_text(module)
         again = module_to_text(parse_module(module_to_text(parsed))) + _nameless_text(parsed)
     except Exception as error:
-        return Failure("text", "", _told(error))
+        return Failure("text", "", told(error))
     if again != text:
         lines = zip(text.splitlines(), again.splitlines())
         first = next(((a, b) for a, b in lines if a != b), ("", ""))
@@ -165,7 +165,7 @@ def _check_compiled(
     try:
         executable = compile_module(optimised, _options(stage, seed))
     except Exception as error:
-        return Failure("compilation", stage, _told(error))
+        return Failure("compilation", stage, told(error))
     return _check_memory(
         executable.module, executable.assignment, expectation, stage
     ) or _check_calls(module, executable, expectation, stage, seed)
@@ -179,13 +179,13 @@ def _check_memory(
     try:
         verify(optimised)
     except Exception as error:
-        return Failure("compilation", stage, _told(error))
+        return Failure("compilation", stage, told(error))
     try:
         results = ArenaInterpreter(optimised, assignment, expectation.arguments).run()
     except MemoryFault as fault:
         return Failure("memory", stage, str(fault))
     except Exception as error:
-        return Failure("evaluation", stage, _told(error))
+        return Failure("evaluation", stage, told(error))
     difference = expectation.difference(results)
     return None if difference is None else Failure("divergence", stage, f"passes: {difference}")
 
@@ -228,11 +228,11 @@ def _check_calls(
     except MemoryDamage as damage:
         return Failure("damage", stage, str(damage))
     except Exception as error:
-        return Failure("execution", stage, _told(error))
+        return Failure("execution", stage, told(error))
     return None
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
     """An exception's type and text, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename.rsplit('/', 1)[-1]} in {frames[-1].name}" if frames else ""
