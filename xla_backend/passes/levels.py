@@ -15,6 +15,7 @@ from xla_backend.passes.registry import checked_names
 LEVELS: dict[str, int] = {
     "spmd-partitioning": 0,
     "spmd-partitioner": 0,
+    "shardy-xla": 0,
     "layout-normalization": 0,
     "defuser": 0,
     "dynamic-dimension-simplifier": 0,

@@ -52,7 +52,7 @@ XLA_ONLY = frozenset(
     operand_upcaster optimize_input_output_buffer_alias propagate-call-metadata qr_expander
     reduce-decomposer reduce-window-resizer reduce-window-rewriter reshape-decomposer
     result_caster scatter_expander
-    select_and_scatter_expander shape-canonicalizer shardy-xla
+    select_and_scatter_expander shape-canonicalizer
     small-while-loop-hoisting strip-memory-placement-annotations
     sub-byte-size-setter topk-rewriter tree_reduction_rewriter
     triangular_solve_expander while-loop-constant-sinking

@@ -12,6 +12,7 @@ from xla_backend.passes.emit import Emit
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.spmd.partitioner import needs_partitioning, partition
 from xla_backend.spmd.plan import Partition
+from xla_backend.spmd.shardy_importer import ShardyImporter
 
 
 class SpmdPartitioning(HloPass):
@@ -29,6 +30,7 @@ class SpmdPartitioning(HloPass):
 def prepare_and_partition(module: HloModule) -> Partition | None:
     """Bring a module into the form that the partitioner takes, and partition it; None: it needs
     none of that."""
+    ShardyImporter().run(module)
     if not needs_partitioning(module):
         return None
     _keep_sharding_of_root(module)
