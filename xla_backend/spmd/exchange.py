@@ -30,7 +30,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.emit import Emit
-from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, common_prefix, part_size
+from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, common_prefix, nests, part_size
 
 
 class PartBuilder(Emit):
@@ -246,22 +246,41 @@ class PartBuilder(Emit):
         whole, dims = shape.dimensions, list(source.dims)
         for joined, cut, axes in _moves(source, target):
             count = self.mesh.count(axes)
-            dims[joined] = dims[joined][: -len(axes)]
-            dims[cut] += axes
-            x = self.resized(x, cut, part_size(whole[cut], dims[cut], self.mesh) * count)
+            kept, new = dims[joined][: -len(axes)], dims[cut] + axes
+            if not (
+                nests(whole[joined], dims[joined], len(kept), self.mesh)
+                and nests(whole[cut], new, len(dims[cut]), self.mesh)
+            ):
+                break
+            dims[joined], dims[cut] = kept, new
+            x = self.resized(x, cut, part_size(whole[cut], new, self.mesh) * count)
             x = self.all_to_all(x, cut, joined, axes)
-            x = self.resized(x, joined, part_size(whole[joined], dims[joined], self.mesh))
+            x = self.resized(x, joined, part_size(whole[joined], kept, self.mesh))
         for d, (have, want) in enumerate(zip(dims, target.dims)):
-            kept = common_prefix(have, want)
-            gone = have[len(kept) :]
-            if gone:
-                x = self.all_gather(x, d, gone)
+            kept = self._kept(whole[d], have, want)
+            if kept != have:
+                x = self.all_gather(x, d, have[len(kept) :])
                 x = self.resized(x, d, part_size(whole[d], kept, self.mesh))
                 dims[d] = kept
         return self.part(x, [want[len(have) :] for have, want in zip(dims, target.dims)])
 
+    def _kept(self, size: int, have: Axes, want: Axes) -> Axes:
+        """The axes along which a dimension stays cut on the way: those in common, if parts along
+        them are made of whole ones before and after."""
+        kept = common_prefix(have, want)
+        if have == want:
+            return have
+        nested = all(nests(size, axes, len(kept), self.mesh) for axes in (have, want))
+        return kept if nested else ()
+
     def combined(
-        self, x: Instruction, source: Spec, partial: Axes, target: Spec, combiner: Opcode
+        self,
+        x: Instruction,
+        whole: Shape,
+        source: Spec,
+        partial: Axes,
+        target: Spec,
+        combiner: Opcode,
     ) -> tuple[Instruction, Spec]:
         """Parts of a sum along the axes `partial`, combined, and how the result is cut: each device
         gets no more than `target` wants, where it can be."""
@@ -273,7 +292,8 @@ class PartBuilder(Emit):
                     if axis not in left:
                         break
                     new.append(axis)
-            if new:
+            size = whole.dimensions[d]
+            if new and nests(size, have + tuple(new), len(have), self.mesh):
                 part = part_size(x.shape.dimensions[d], tuple(new), self.mesh)
                 x = self.resized(x, d, part * self.mesh.count(new))
                 x = self.reduce_scatter(x, d, tuple(new), combiner)

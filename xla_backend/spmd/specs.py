@@ -130,18 +130,19 @@ def part_size(size: int, axes: Axes, mesh: PrimeMesh) -> int:
 
 
 def fitting(size: int, axes: Axes, mesh: PrimeMesh) -> Axes:
-    """The major axes that a dimension can be cut along: such that no part is padding only, and a
-    part along fewer of them is a number of whole parts."""
+    """The major axes that a dimension can be cut along, such that no part is padding only."""
     for count in range(len(axes), 0, -1):
         kept = axes[:count]
-        if size % mesh.count(kept) == 0:
-            return kept
-        part = part_size(size, kept, mesh)
-        if part * (mesh.count(kept) - 1) < size and all(
-            part_size(size, kept[:k], mesh) == part * mesh.count(kept[k:]) for k in range(1, count)
-        ):
+        parts = mesh.count(kept)
+        if size % parts == 0 or part_size(size, kept, mesh) * (parts - 1) < size:
             return kept
     return ()
+
+
+def nests(size: int, axes: Axes, count: int, mesh: PrimeMesh) -> bool:
+    """Whether parts along the first `count` axes are made of whole parts along all of them."""
+    rest = mesh.count(axes[count:])
+    return not count or part_size(size, axes[:count], mesh) == rest * part_size(size, axes, mesh)
 
 
 def in_front_of(spec: Spec, excluded: Collection[int]) -> Spec:

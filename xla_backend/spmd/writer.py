@@ -277,7 +277,7 @@ class Writer:
             if partial:
                 assert factors.combiner is not None
                 part, spec = self.b.combined(
-                    part, spec, partial, plan.spec(value), factors.combiner
+                    part, value.shape, spec, partial, plan.spec(value), factors.combiner
                 )
             self._set(value, part, spec)
         return True
