@@ -41,7 +41,10 @@ GRADIENTS: tuple[Difference, ...] = (
         example="lax.pow f(a, b) complex64",
     ),
     Difference(
-        cases=("numpy.linalg.lstsq f(c, c[:, 0])[0] float32",),
+        cases=(
+            "numpy.linalg.lstsq f(c, c[:, 0])[0] float32",
+            "numpy.linalg.solve f(qq, qq) float32",
+        ),
         modes="vjp",
         title="Rounding of gradients and halves (gradients)",
         reason="Both are within the error of the method: powers of two in halves, least squares with "
