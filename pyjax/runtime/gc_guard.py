@@ -44,4 +44,12 @@ def _watch(phase: str, info: dict[str, Any]) -> None:
         os.abort()
 
 
-gc.callbacks.append(_watch)
+def _watch_if_wanted(value: str | None) -> None:
+    """Collections are left alone until somebody asks for more: an interrupt that comes while they
+    call Python would be lost."""
+    if value not in (None, "allow") and _watch not in gc.callbacks:
+        gc.callbacks.append(_watch)
+
+
+options.array_garbage_collection_guard.on_change(_watch_if_wanted)
+options.array_garbage_collection_guard.on_block(lambda block: _watch_if_wanted(block.value))
