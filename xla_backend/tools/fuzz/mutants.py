@@ -200,7 +200,7 @@ MUTANTS = (
     _mutant(
         "cse ignores attributes",
         cse.CommonSubexpressionElimination.run_on_computation,
-        ("node.shape, node.attributes, operands", "node.shape, operands"),
+        ("node.shape, attributes, operands", "node.shape, operands"),
     ),
     _mutant(
         "x * 0 is 0 for floats",
