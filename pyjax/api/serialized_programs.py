@@ -1,6 +1,6 @@
 """Compiled programs as bytes. Layer: api.
 
-    PYJAXRUN | format, 2 bytes | SHA-256 of what follows | a pickle: `_Record`
+    PYJAXRUN | format, 2 bytes | SHA-256 of what follows | pickles: numbers of devices, `_Record`
 
 The checksum finds damage before anything is unpickled; whom bytes come from it does not tell.
 """
@@ -11,7 +11,7 @@ import hashlib
 import io
 import pickle
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -23,20 +23,21 @@ from pyjax.core.errors import fail
 from pyjax.core.tree_util import PyTreeDef
 from pyjax.runtime.array import array_from_host
 from pyjax.runtime.dispatch import make_program
+from pyjax.runtime.placement import device_put
 from pyjax.runtime.result_layouts import ProgramLayouts
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.proto import module_from_proto, module_to_proto
 from xla_backend.runtime.client import AbstractClient, Device
+from xla_backend.runtime.device_group import DeviceGroup, device_group
 
 _START = struct.Struct("<8sH32s")
 _MAGIC = b"PYJAXRUN"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class _Record(NamedTuple):
     platform: str
-    device_id: int
     committed: bool
     module: bytes
     content: bytes  # what the client wrote
@@ -73,7 +74,6 @@ def serialize(compiled: Compiled) -> bytes:
         _no_serialization(name, str(error))
     record = _Record(
         client.platform,
-        made_of.device.id,
         made_of.committed,
         module_to_proto(made_of.module),
         content,
@@ -86,9 +86,14 @@ def serialize(compiled: Compiled) -> bytes:
         made_of.layouts,
     )
     buffer = io.BytesIO()
+    pickle.dump(tuple(device.id for device in _devices(made_of.device)), buffer)
     _Pickler(buffer).dump(tuple(record))
     body = buffer.getvalue()
     return _START.pack(_MAGIC, _FORMAT, hashlib.sha256(body).digest()) + body
+
+
+def _devices(device: Device) -> Sequence[Device]:
+    return device.devices if isinstance(device, DeviceGroup) else (device,)
 
 
 def _no_serialization(name: str, why: str) -> NoReturn:
@@ -111,13 +116,16 @@ def deserialize(
     """The compiled program of bytes.
 
     Args:
-      devices: one to run on; None: that with the number of the one that it was compiled for.
+      devices: those to run on; None: those with the numbers of the ones that it was compiled for.
     Raises:
       TypeError, ValueError: as `experimental.serialize_executable.deserialize_and_load`.
     """
     body = _checked(blob)
-    found = _Unpickler(io.BytesIO(body), client, devices)
-    record = _Record(*found.load())
+    file = io.BytesIO(body)
+    numbers: tuple[int, ...] = pickle.load(file)
+    places = dict(zip(numbers, _chosen(numbers, client, devices)))
+    record = _Record(*_Unpickler(file, places).load())
+    device = device_group([places[number] for number in numbers])
     if record.platform != client.platform:
         _unusable(f"it was compiled for {record.platform}, and is loaded for {client.platform}")
     for name, tree, avals in (
@@ -128,15 +136,17 @@ def deserialize(
             _unusable(f"{name} has {tree.num_leaves} leaves, and the program {len(avals)} arrays")
     module = module_from_proto(record.module)
     options = record.compile_options
-    device = found.persistent_load(record.device_id)
     try:
-        executable = client.load_program(record.content, module, options)
+        executable = device.client.load_program(record.content, module, options)
     except ValueError as error:
         _unusable(str(error))
+    layouts = ProgramLayouts(*record.layouts)
     constants = [array_from_host(x, aval, device) for aval, x in record.constants]
+    if isinstance(device, DeviceGroup):
+        cut = layouts.inputs[len(record.in_avals) :]
+        constants = [device_put(x, sharding) for x, sharding in zip(constants, cut)]
     debug = DebugInfo("jit", record.function)
     committed = record.committed or devices is not None
-    layouts = ProgramLayouts(*record.layouts)
     program = make_program(
         executable, constants, record.out_avals, device, committed, debug, layouts
     )
@@ -173,24 +183,30 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Devices are those of a client; or one that was chosen, as programs run on one."""
+    """Devices are found by the numbers of those that stood for them."""
 
-    def __init__(
-        self, file: io.BytesIO, client: AbstractClient, devices: Sequence[Device] | None
-    ) -> None:
+    def __init__(self, file: io.BytesIO, places: Mapping[int, Device]) -> None:
         super().__init__(file)
-        self._client = client
-        self._devices = devices
+        self._places = places
 
     def persistent_load(self, pid: int) -> Device:
-        if self._devices is not None:
-            if len(self._devices) != 1:
-                _unusable(f"it runs on one device, and execution_devices has {len(self._devices)}")
-            return self._devices[0]
-        for device in self._client.devices():
-            if device.id == pid:
-                return device
-        _unusable(f"it was compiled for device {pid}, which is not here")
+        return self._places[pid]
+
+
+def _chosen(
+    numbers: Sequence[int], client: AbstractClient, devices: Sequence[Device] | None
+) -> Sequence[Device]:
+    """The devices to run on, for these of the program."""
+    if devices is not None:
+        if len(devices) != len(numbers):
+            count = f"{len(numbers)} device{'s' if len(numbers) > 1 else ''}"
+            _unusable(f"it runs on {count}, and execution_devices has {len(devices)}")
+        return devices
+    here = {device.id: device for device in client.devices()}
+    missing = [number for number in numbers if number not in here]
+    if missing:
+        _unusable(f"it was compiled for device {missing[0]}, which is not here")
+    return [here[number] for number in numbers]
 
 
 def _unusable(why: str) -> NoReturn:

@@ -49,8 +49,8 @@ def deserialize_and_load(
     Args:
       serialized, in_tree, out_tree: what `serialize` returned.
       backend: name of a platform, or its client; None: the default one.
-      execution_devices: a sequence of the one device to run on; None: that with the same number as
-        the one that it was compiled for.
+      execution_devices: the devices to run on, as many as it was compiled for; None: those with the
+        same numbers.
     Raises:
       TypeError: `serialized` is no bytes.
       ValueError: they are damaged; or compiled by another version of pyjax, for another processor

@@ -532,6 +532,15 @@ class AbstractClient:
             "together; run them on the platform 'cpu'"
         )
 
+    def partition(self, module: HloModule) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
+        """What `compile_partitioned` does first: make a module the program of each device. How its
+        parameters and results are cut.
+
+        Raises:
+          UnimplementedError: as there.
+        """
+        raise UnimplementedError(f"the platform {self.platform!r} partitions no programs")
+
     def compile_elementwise(
         self, module: HloModule, options: CompileOptions
     ) -> Callable[[int], LoadedExecutable | None] | None:

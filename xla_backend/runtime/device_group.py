@@ -11,6 +11,7 @@ these has the parts of its own devices, and runs their share of the program.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Container, Sequence
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.sharding import Sharding
+from xla_backend.hlo.proto import module_from_proto, module_to_proto
+from xla_backend.hlo.sharding import Sharding, parse_sharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferKind
 from xla_backend.runtime.client import AbstractClient, Device, ExecutionContext, LoadedExecutable
@@ -211,6 +213,22 @@ class GroupClient(AbstractClient):
         """Of a module whose parameters, at least, have shardings."""
         local, *partition = self._base.compile_partitioned(module, options)
         return GroupExecutable(local, (partition[0], partition[1]), *self._group)
+
+    def serialize_program(self, module: HloModule, options: CompileOptions) -> bytes:
+        """The code of a device, its module, and how arrays are cut."""
+        own = module.clone()
+        cut = self._base.partition(own)
+        shared = module_to_proto(own)
+        code = self._base.serialize_program(own, options)
+        return pickle.dumps((code, shared, [[*map(str, shardings)] for shardings in cut]))
+
+    def load_program(
+        self, content: bytes, module: HloModule, options: CompileOptions
+    ) -> LoadedExecutable:
+        code, shared, cut = pickle.loads(content)
+        local = self._base.load_program(code, module_from_proto(shared), options)
+        parameters, results = ([*map(parse_sharding, texts)] for texts in cut)
+        return GroupExecutable(local, (parameters, results), *self._group)
 
     def module_text(
         self,

@@ -37,12 +37,16 @@ class HloClient(AbstractClient):
     def compile_partitioned(
         self, module: HloModule, options: CompileOptions
     ) -> tuple[LoadedExecutable, Sequence[Sharding], Sequence[Sharding]]:
+        partition = self.partition(module)
+        return self.compile(module, options), *partition
+
+    def partition(self, module: HloModule) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
         found = prepare_and_partition(module)
         if found is None:
             raise UnimplementedError(
                 f"nothing says how the arrays of module {module.name!r} are cut"
             )
-        return self.compile(module, options), found.parameters, found.results
+        return found.parameters, found.results
 
     def module_text(
         self,

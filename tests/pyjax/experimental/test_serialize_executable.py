@@ -131,7 +131,7 @@ def test_devices() -> None:
     loaded = deserialize_and_load(*parts, backend="cpu", execution_devices=[device])
     assert loaded(1.0).committed
     assert deserialize_and_load(*parts, backend=device.client)(1.0) == 2.0
-    with pytest.raises(ValueError, match="runs on one device, and execution_devices has 2"):
+    with pytest.raises(ValueError, match="runs on 1 device, and execution_devices has 2"):
         deserialize_and_load(*parts, execution_devices=[device, device])
     other = InterpreterClient()
     with pytest.raises(ValueError, match="belong to a client other than `backend`"):
@@ -180,7 +180,7 @@ def test_functions_are_no_compiled_programs() -> None:
         (lambda b: b[:-1], ValueError, "damaged"),
         (lambda b: b[:100] + bytes([b[100] ^ 1]) + b[101:], ValueError, "damaged"),
         (lambda b: b"x" + b[1:], ValueError, "it begins with"),
-        (lambda b: b[:8] + b"\2" + b[9:], ValueError, "format 2"),
+        (lambda b: b[:8] + b"\3" + b[9:], ValueError, "format 3"),
         (lambda b: b"", ValueError, "it begins with"),
         (lambda b: "text", TypeError, "takes bytes, got str"),
     ],

@@ -173,6 +173,31 @@ PROGRAMS = {
         inside = pyjax.jit(lambda: lax.full((8,), 1.0, sharding=over(P("a"))))()
         assert inside.sharding == over(P("a"))
     """,
+    "compiled programs as bytes": """
+        from pyjax.experimental.serialize_executable import deserialize_and_load, serialize
+        big = put(np.ones((128, 8), np.float32), P("b"))
+        f = pyjax.jit(lambda x, w: (jnp.tanh(x @ w), {"s": (big @ x).sum(0), "x": x + 1}),
+                      in_shardings=(over(P("a")), None))
+        given = lambda: (put(DATA / 64, P("a")), put(DATA, P(None, "b")))
+        compiled = f.lower(*given()).compile()
+        parts = serialize(compiled)
+        for loaded in (deserialize_and_load(*parts), deserialize_and_load(
+                *parts, execution_devices=devices)):
+            want, got = compiled(*given()), loaded(*given())
+            x, w = given()
+            for a, b in zip(pyjax.tree.leaves(want), pyjax.tree.leaves(got)):
+                assert a.sharding == b.sharding and np.array_equal(a, b), (a.sharding, b.sharding)
+            assert loaded.input_shardings == compiled.input_shardings
+            assert raises(ValueError, "do not match", lambda: loaded(put(DATA, P("b")), w))
+        turned = deserialize_and_load(*parts, execution_devices=devices[::-1])
+        there = Mesh(np.array(devices)[::-1].reshape(2, 4), ("a", "b"))
+        x, w = [pyjax.device_put(v, NamedSharding(there, s))
+                for v, s in ((DATA / 64, P("a")), (DATA, P(None, "b")))]
+        got = turned(x, w)[0]
+        assert np.array_equal(got, want[0]) and got.sharding.mesh == there
+        assert raises(ValueError, "runs on 8 devices, and execution_devices has 4",
+                      lambda: deserialize_and_load(*parts, execution_devices=devices[:4]))
+    """,
     "copies, pickles, text": """
         import copy, pickle
         x = put(DATA, P("a", "b"))
