@@ -109,16 +109,14 @@ def jacrev(
         jacobian = vmap(pullback)(_standard_basis(y))
         jacobian = jacobian[0] if single else jacobian
         example = dynamic[0] if single else dynamic
-        # Leaves now have the structure of the argument; turn it inside out.
-        by_output = tree_map(lambda j: tree_flatten(_unravel(y, 0, j))[0], jacobian)
-        leaves, tree = tree_flatten(by_output, is_leaf=lambda x: isinstance(x, list))
-        del tree
+        # The blocks of each leaf of the argument, turned inside out: first the outputs.
+        blocks = [tree_flatten(_unravel(y, 0, j))[0] for j in tree_flatten(jacobian)[0]]
         argument_tree = tree_structure(example)
         out_leaves, out_tree = tree_flatten(y)
         result = tree_unflatten(
             out_tree,
             [
-                tree_unflatten(argument_tree, [block[i] for block in leaves])
+                tree_unflatten(argument_tree, [block[i] for block in blocks])
                 for i in range(len(out_leaves))
             ],
         )

@@ -245,13 +245,21 @@ def _flat(name: str, callback: Callable[..., Any], in_tree: Any) -> FlatCallback
 def declared_avals(declared: Any) -> tuple[tuple[Any, ...], Any]:
     """Types of the results that a callback is declared to have, and their tree."""
     leaves, tree = tree_flatten(declared)
-    avals = tuple(
-        ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype))
-        if hasattr(x, "shape") and hasattr(x, "dtype")
-        else aval_of(x).strip_weak_type()
-        for x in leaves
-    )
-    return avals, tree
+    return tuple(_declared_aval(x) for x in leaves), tree
+
+
+def _declared_aval(declared: Any) -> ShapedArray:
+    if not (hasattr(declared, "shape") and hasattr(declared, "dtype")):
+        return aval_of(declared).strip_weak_type()
+    dtype = np.dtype(declared.dtype)
+    if dtypes.canonicalize_dtype(dtype) != dtype:
+        fail(
+            ValueError,
+            f"result_shape_dtypes cannot specify {dtype} when `jax_enable_x64` is disabled.",
+            "The function would be asked for numbers of 64 bits, and get 32 of them through.",
+            f"Declare {dtypes.canonicalize_dtype(dtype)}, or enable 64 bits.",
+        )
+    return ShapedArray(tuple(declared.shape), dtype)
 
 
 @api_boundary

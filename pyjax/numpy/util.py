@@ -252,6 +252,16 @@ def as_inexact_with(*args: Any) -> tuple[Any, ...]:
     return tuple(x if dtypes.issubdtype(x.dtype, np.inexact) else convert(x, dtype) for x in arrays)
 
 
+def constant_like(x: Any, value: float) -> Any:
+    """A number of the dtype of `x`: Python's with a NumPy scalar of bfloat16 would be float32.
+
+    It is strongly typed, unless `x` is a number of weak type, for which it is Python's.
+    """
+    if not np.ndim(x) and getattr(x, "weak_type", False):
+        return value
+    return np.asarray(value).astype(x.dtype)[()]
+
+
 def promote_dtypes_numeric(*args: Any) -> tuple[Any, ...]:
     """As `promote_dtypes`, then booleans to the default integer."""
     args = tuple(to_jax(a) for a in args)

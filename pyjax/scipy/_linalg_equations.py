@@ -116,7 +116,9 @@ def qr_multiply(
     True
     """
     if mode not in ("left", "right"):
-        raise ValueError(f"Mode argument should be one of ['left', 'right'], got {mode!r}")
+        raise ValueError(
+            f"qr_multiply: Mode argument should be one of ['left', 'right'], got {mode!r}"
+        )
     a, c = promote_args_inexact_ranks("qr_multiply", a, c)
     q, r, *order = qr(a, mode="economic", pivoting=pivoting)
     q = jnp.conj(q) if conjugate else q

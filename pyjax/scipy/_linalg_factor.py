@@ -164,7 +164,7 @@ def solve(
     Args:
       a: [..., n, n].  b: [n] or [..., n, k].
       assume_a: "gen", "sym", "her", or "pos" (positive definite: solved by Cholesky, reading the
-        triangle that `lower` names).
+        triangle that `lower` names; cotangents are those of the whole matrix, as of "gen").
     Raises:
       ValueError: unknown `assume_a`.
 
@@ -182,11 +182,9 @@ def solve(
     def positive(a: Array, b: Array) -> Array:
         # The solution's derivative needs the matrix, not the factor's: custom_linear_solve.
         factors = cho_factor(lax.stop_gradient(a), lower=lower)
-        full = jnp.tril(a) + _adjoint(jnp.tril(a, -1)) if lower else None
-        full = jnp.triu(a) + _adjoint(jnp.triu(a, 1)) if full is None else full
 
         def matvec(x: Array) -> Array:
-            return jnp.matmul(full, x)
+            return jnp.matmul(a, x)
 
         def run(_: Any, x: Array) -> Array:
             return cho_solve(factors, x)
@@ -311,8 +309,11 @@ def qr(
     if mode not in ("full", "r", "economic"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'; use full, economic or r.")
     (a,) = promote_args_inexact("qr", a)
-    q, r, *p = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode != "economic")
-    return (r, *p) if mode == "r" else (q, r, *p)
+    q, r, *p = lax.linalg.qr(a, pivoting=pivoting, full_matrices=mode == "full")
+    if mode == "economic" or mode == "full":
+        return (q, r, *p)
+    added = max(a.shape[-2] - a.shape[-1], 0)
+    return (jnp.pad(r, [(0, 0)] * (a.ndim - 2) + [(0, added), (0, 0)]), *p)
 
 
 def svd(
@@ -363,19 +364,20 @@ def eigh(
     return values if eigvals_only else (values, vectors)
 
 
-def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
-    """(t, z) with a = z t zᴴ and t (quasi-)triangular; output "real" or "complex".
+def schur(a: ArrayLike, output: str = "real") -> list[Array]:
+    """[t, z] with a = z t zᴴ and t (quasi-)triangular; output "real" or "complex".
 
     >>> schur(jnp.array([[2.0, 1.0], [0.0, 3.0]]))[0].shape
     (2, 2)
     """
     if output not in ("real", "complex"):
-        raise ValueError(f"Expected output to be 'real' or 'complex', got output={output!r}.")
+        raise ValueError(
+            f"schur: Expected output to be 'real' or 'complex', got output={output!r}."
+        )
     (a,) = promote_args_inexact("schur", a)
     if output == "complex" and not jnp.iscomplexobj(a):
         a = a.astype(dtypes.to_complex_dtype(a.dtype))
-    t, z = lax.linalg.schur(a)
-    return t, z
+    return lax.linalg.schur(a)
 
 
 def hessenberg(

@@ -100,9 +100,10 @@ def _expm(a: Array, max_squarings: int) -> Array:
     norm = jnp.max(jnp.sum(jnp.abs(a), axis=0), initial=0)
     largest = bounds[-1][1]
     needed = jnp.ceil(jnp.log2(jnp.maximum(norm / largest, 1)))
-    squarings = jnp.where(jnp.isfinite(needed), needed, 0).astype(np.int32)
-    halvings = jnp.minimum(squarings, max_squarings).astype(a.real.dtype)
-    scaled = a / (2.0**halvings).astype(a.dtype)
+    too_large = needed > max_squarings
+    a = jnp.where(too_large, 0, a)  # so that what nobody gets overflows in no derivative
+    squarings = jnp.where(too_large | jnp.isnan(needed), 0, needed).astype(np.int32)
+    scaled = a / (2.0 ** squarings.astype(a.real.dtype)).astype(a.dtype)
     degree = jnp.searchsorted(jnp.asarray([b for _, b in bounds[:-1]], a.real.dtype), norm)
     result = lax.switch(degree, [lambda x, d=d: _pade(x, d) for d, _ in bounds], scaled)
 
@@ -110,7 +111,7 @@ def _expm(a: Array, max_squarings: int) -> Array:
         return jnp.where(i < squarings, x @ x, x)
 
     result = lax.fori_loop(0, max_squarings, square, result)
-    return jnp.where((squarings > max_squarings) | ~jnp.isfinite(norm), np.nan, result)
+    return jnp.where(too_large | jnp.isnan(norm), np.nan, result)
 
 
 def expm_frechet(
@@ -118,13 +119,14 @@ def expm_frechet(
 ) -> Any:
     """(expm(A), its derivative at A in the direction E), or the derivative alone.
 
+    Args:
+      method: accepted and ignored, as in JAX: there is one.
+
     >>> value, derivative = pyjax.scipy.linalg.expm_frechet(jnp.zeros((2, 2)), jnp.eye(2))
     >>> derivative
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    if method not in (None, "SPS"):
-        raise ValueError(f"expm_frechet: method must be None or 'SPS', got {method!r}")
     a, e = promote_args_inexact("expm_frechet", A, E)
     if a.shape != e.shape:
         raise ValueError(f"expected A and E to be the same shape, got A={a.shape} E={e.shape}")

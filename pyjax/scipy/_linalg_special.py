@@ -9,6 +9,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.core import dtypes
+from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
 ArrayLike = Any
@@ -66,18 +67,25 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """Constant anti-diagonals: first column c, last row r (zeros by default; r[0] is not used).
+    """[..., m, n] with constant anti-diagonals: first column c [..., m], last row r [..., n].
+
+    r is zero by default; its first element is not used.
 
     >>> hankel(jnp.array([1, 2, 3]))
     Array([[1, 2, 3],
            [2, 3, 0],
            [3, 0, 0]], dtype=int32)
     """
-    column = jnp.ravel(jnp.asarray(c))
-    row = jnp.zeros_like(column) if r is None else jnp.ravel(jnp.asarray(r))
+    column = jnp.atleast_1d(jnp.asarray(c))
+    row = jnp.zeros_like(column) if r is None else jnp.atleast_1d(jnp.asarray(r))
+
+    def one(column: Array, row: Array) -> Array:
+        values = jnp.concatenate([column, row[1:]])
+        return values[np.arange(column.shape[0])[:, None] + np.arange(row.shape[0])]
+
     dtype = jnp.result_type(column, row)
-    values = jnp.concatenate([column.astype(dtype), row[1:].astype(dtype)])
-    return values[np.arange(column.shape[0])[:, None] + np.arange(row.shape[0])]
+    both = jnp.vectorize(one, signature="(m),(n)->(m,n)")
+    return both(column.astype(dtype), row.astype(dtype))
 
 
 def circulant(c: ArrayLike) -> Array:
@@ -100,7 +108,7 @@ def companion(a: ArrayLike) -> Array:
     Array([[ 3., -2.],
            [ 1.,  0.]], dtype=float32)
     """
-    a = jnp.asarray(a)
+    (a,) = promote_args_inexact("companion", a)
     if a.ndim < 1 or a.shape[-1] < 2:
         raise ValueError(f"companion: needs at least two coefficients, got shape {a.shape}")
     first = -a[..., 1:] / a[..., :1]
@@ -149,6 +157,8 @@ def helmert(n: int, full: bool = False) -> Array:
     >>> helmert(2).round(3).shape
     (1, 2)
     """
+    if n < 1:
+        raise ValueError(f"helmert: n must be positive, got {n}")
     rows = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
     rows[0] = 1
     squares = np.arange(n) * np.arange(1, n + 1)
@@ -200,13 +210,6 @@ def _binomials(n: int) -> np.ndarray:
     return np.array([[math.comb(i, j) for j in range(n)] for i in range(n)], dtype=object)
 
 
-def _integers(values: np.ndarray) -> Array:
-    kind = dtypes.canonicalize_dtype(np.int64)
-    if values.size and max(abs(values).ravel()) > np.iinfo(kind).max:
-        kind = dtypes.canonicalize_dtype(np.float64)
-    return jnp.asarray(values.astype(kind))
-
-
 def _pascal_kind(name: str, kind: str | None) -> str:
     kind = "symmetric" if kind is None else kind
     if kind not in ("symmetric", "lower", "upper"):
@@ -234,15 +237,15 @@ def pascal(n: int, kind: str | None = None) -> Array:
 
 
 def invpascal(n: int, kind: str | None = None) -> Array:
-    """The inverse of `pascal(n, kind)`, exact.
+    """The inverse of `pascal(n, kind)`: whole numbers, as floats.
 
     >>> invpascal(2).tolist()
-    [[2, -1], [-1, 1]]
+    [[2.0, -1.0], [-1.0, 1.0]]
     """
     signs = np.array([[(-1) ** ((i + j) % 2) for j in range(n)] for i in range(n)], dtype=object)
     lower = signs.reshape(n, n) * _binomials(n).reshape(n, n)
     made = {"lower": lower, "upper": lower.T, "symmetric": lower.T @ lower}
-    return _integers(made[_pascal_kind("invpascal", kind)])
+    return jnp.asarray(made[_pascal_kind("invpascal", kind)].astype(np.float64))
 
 
 def invhilbert(n: int) -> Array:
@@ -261,28 +264,31 @@ def invhilbert(n: int) -> Array:
 
 
 def fiedler_companion(a: ArrayLike) -> Array:
-    """Fiedler's pentadiagonal companion matrix of the polynomial with coefficients `a` [n + 1].
+    """Fiedler's pentadiagonal companion matrices [..., n, n].
 
+    Args:
+      a: [..., n + 1], the coefficients of polynomials, highest first; one alone gives [..., 0, 0].
     Raises:
-      ValueError: `a` is no vector of at least two coefficients.
+      ValueError: there are no coefficients.
 
     >>> fiedler_companion(jnp.array([1.0, -3.0, 2.0]))
     Array([[ 3., -2.],
            [ 1.,  0.]], dtype=float32)
     """
-    a = jnp.asarray(a)
-    if a.ndim != 1 or a.shape[0] < 2:
-        raise ValueError(f"fiedler_companion: needs a vector of two or more, got shape {a.shape}")
-    a = a / a[0]
-    n = a.shape[0] - 1
-    if n == 1:
-        return -a[1:, None]
-    result = jnp.zeros((n, n), a.dtype).at[0, 0].set(-a[1]).at[1, 0].set(1)
+    (a,) = promote_args_inexact("fiedler_companion", a)
+    if a.ndim < 1 or a.shape[-1] < 1:
+        raise ValueError(f"fiedler_companion: needs coefficients, got shape {a.shape}")
+    a = a / a[..., :1]
+    n = a.shape[-1] - 1
+    if n <= 1:
+        return -a[..., 1:, None][..., :n]
+    result = jnp.zeros((*a.shape[:-1], n, n), a.dtype)
+    result = result.at[..., 0, 0].set(-a[..., 1]).at[..., 1, 0].set(1)
     even, odd = np.arange(0, n, 2), np.arange(1, n, 2)
-    result = result.at[even[: n // 2], odd].set(-a[2::2])
-    result = result.at[even[1:], odd[: len(even) - 1]].set(-a[3::2])
-    result = result.at[even[:-1], even[1:]].set(1)
-    return result.at[odd[1:], odd[:-1]].set(1)
+    result = result.at[..., even[: n // 2], odd].set(-a[..., 2::2])
+    result = result.at[..., even[1:], odd[: len(even) - 1]].set(-a[..., 3::2])
+    result = result.at[..., even[:-1], even[1:]].set(1)
+    return result.at[..., odd[1:], odd[:-1]].set(1)
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:

@@ -73,7 +73,9 @@ def logit(x: ArrayLike) -> Array:
     >>> logit(0.5)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _logit(*promote_args_inexact("logit", x))
+    (x,) = promote_args_inexact("logit", x)
+    # Strongly typed, unless it is a number.
+    return _logit(lax.convert_element_type(x, x.dtype) if np.ndim(x) else x)
 
 
 def softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:

@@ -82,7 +82,7 @@ class RegularGridInterpolator:
         corners, outside = [], jnp.zeros(flat.shape[0], bool)
         for axis, grid in enumerate(self.grid):
             x = flat[:, axis]
-            index = jnp.clip(jnp.searchsorted(grid, x, side="right") - 1, 0, grid.shape[0] - 2)
+            index = jnp.clip(jnp.searchsorted(grid, x) - 1, 0, grid.shape[0] - 2)
             fraction = (x - grid[index]) / (grid[index + 1] - grid[index])
             outside = outside | (x < grid[0]) | (x > grid[-1])
             if method == "linear":

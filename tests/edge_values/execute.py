@@ -63,6 +63,9 @@ def function_of(jax: Any, case: Case) -> Callable[..., Any]:
 
 def flatten(result: Any) -> tuple[str, list[Any]]:
     """Structure as text, and leaves; tuples of any class are tuples."""
+    if isinstance(result, dict):
+        tree, leaves = flatten([result[key] for key in sorted(result)])
+        return f"{sorted(result)}: {tree}", leaves
     if isinstance(result, (tuple, list)):
         parts = [flatten(part) for part in result]
         inside = ", ".join(tree for tree, _ in parts)

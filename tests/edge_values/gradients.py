@@ -38,6 +38,7 @@ _REASONS: dict[str, dict[str, str]] = {
             "padtype_to_pads reduce_window_shape_tuple rng_bit_generator shape_as_value"
         ),
         "nn.initializers": "ones zeros",
+        "scipy.linalg": "dft hadamard helmert hilbert invhilbert invpascal pascal",
         "scipy.special": "bernoulli",
         "random": "PRNGKey clone fold_in key key_data split wrap_key_data",
     },
@@ -65,9 +66,13 @@ _REASONS: dict[str, dict[str, str]] = {
     "its factors are unique only up to signs, scales or order, and have no derivative": {
         "lax.linalg": "hessenberg schur tridiagonal",
         "numpy.linalg": "eig",
+        "scipy.linalg": "funm schur sqrtm",
     },
     "the function that it applies is not known to be differentiable": {"lax": "scatter_apply"},
     "reads the bits of its operand": {"lax": "bitcast_convert_type"},
+    "searches by loops, backwards through which the reference does not go": {
+        "scipy.optimize": "minimize",
+    },
 }
 
 # "module.name": why no case differentiates it

@@ -13,6 +13,7 @@ from tests.edge_values.known_errors import ERRORS
 from tests.edge_values.known_gradients import GRADIENTS
 from tests.edge_values.known_scipy import SCIPY
 from tests.edge_values.known_special import SPECIAL
+from tests.edge_values.known_transformations import TRANSFORMATIONS
 from tests.edge_values.not_smooth import NOT_SMOOTH
 
 # What no list of cases can say.
@@ -68,11 +69,6 @@ GENERAL = (
         "Masks with more axes than the array",
         "Reductions with a `where=` of more axes than the array reduce every axis of the two "
         "broadcast together if `axis` is None; JAX reduces as many as the array has, the first.",
-    ),
-    (
-        "Matrices of whole numbers",
-        "`scipy.linalg.pascal` is exact, and float64 where float64 is enabled; JAX's entries have "
-        "rounding errors and are float32.",
     ),
     (
         "Reverse mode of while_loop",
@@ -172,7 +168,14 @@ GENERAL = (
     ),
 )
 
-KNOWN: tuple[Difference, ...] = (*ERRORS, *ARITHMETIC, *SPECIAL, *GRADIENTS, *SCIPY)
+KNOWN: tuple[Difference, ...] = (
+    *ERRORS,
+    *ARITHMETIC,
+    *SPECIAL,
+    *GRADIENTS,
+    *SCIPY,
+    *TRANSFORMATIONS,
+)
 
 
 def known(key: str, mode: str) -> bool:

@@ -77,10 +77,13 @@ def rows(
     elementwise: bool = False,
     slow: bool = False,
 ) -> list[Row]:
-    """Rows that share their calls; gradients are as exact as values unless said otherwise."""
+    """Rows that share their calls; gradients are as exact as values unless said otherwise.
+
+    The module of `grad` and the like is "".
+    """
     return [
         Row(
-            f"{module}.{name}",
+            f"{module}.{name}".lstrip("."),
             tuple(calls),
             tuple(dtypes),
             ulp,

@@ -20,8 +20,11 @@ from tests.edge_values import (
     table_numpy_reductions,
     table_numpy_searches,
     table_random,
+    table_scipy_linalg,
+    table_scipy_others,
     table_scipy_signal,
     table_special,
+    table_transformations,
 )
 from tests.edge_values.rows import Row
 
@@ -41,8 +44,11 @@ TABLES: dict[str, tuple[Row, ...]] = {
         *table_numpy_searches.ROWS,
     ),
     "random": table_random.ROWS,
+    "scipy_linalg": table_scipy_linalg.ROWS,
+    "scipy_others": table_scipy_others.ROWS,
     "scipy_signal": table_scipy_signal.ROWS,
     "special": table_special.ROWS,
+    "transformations": table_transformations.ROWS,
 }
 
 # How many cases of a table have no recorded result; only what is recorded is compared. These are

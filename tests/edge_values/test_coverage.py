@@ -18,7 +18,9 @@ from tests.edge_values.tables import EXCLUDED, PENDING, TABLES
 # Modules whose functions are all in the tables: these and the public ones below.
 ROOTS = (
     *("image", "lax", "nn", "numpy", "ops", "random"),
-    *("scipy.fft", "scipy.signal", "scipy.special"),
+    *("scipy.cluster", "scipy.fft", "scipy.integrate", "scipy.interpolate", "scipy.linalg"),
+    *("scipy.ndimage", "scipy.optimize", "scipy.signal", "scipy.sparse", "scipy.spatial"),
+    "scipy.special",
 )
 MODULES: tuple[str, ...] = tuple(
     full.removeprefix("pyjax.") for root in ROOTS for full in public_modules(resolve(pyjax, root))

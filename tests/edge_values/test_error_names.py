@@ -14,6 +14,8 @@ from tests.edge_values.tables import TABLES
 
 # "module.name": what stands in the message instead, or why nothing does.
 OTHERWISE: dict[str, str] = {
+    "ad_checkpoint.checkpoint_name": "names whatever it is given",
+    "debug.callback": "a tree of anything, which the function gets",
     "nn.initializers.ones": "needs no key, and looks at none",
     "nn.initializers.zeros": "needs no key, and looks at none",
     "lax.psum": "the name of the axis is looked up first",

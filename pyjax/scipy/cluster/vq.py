@@ -25,11 +25,12 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
     (Array([0, 1], dtype=int32), Array([1., 1.], dtype=float32))
     """
     if np.ndim(obs) != np.ndim(code_book):
-        raise ValueError("Observation and code_book should have the same rank")
+        raise ValueError("vq: Observation and code_book should have the same rank")
     obs, codes = (jnp.asarray(x) for x in promote_args_inexact("vq", obs, code_book))
     if obs.ndim not in (1, 2):
         raise ValueError("ndim different than 1 or 2 are not supported")
     if obs.ndim == 1:
         obs, codes = obs[:, None], codes[:, None]
     distances = jnp.linalg.norm(obs[:, None, :] - codes[None, :, :], axis=-1)
-    return jnp.argmin(distances, axis=-1), jnp.min(distances, axis=-1)
+    nearest = jnp.argmin(distances, axis=-1)
+    return nearest, jnp.take_along_axis(distances, nearest[:, None], axis=-1)[:, 0]

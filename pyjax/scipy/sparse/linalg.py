@@ -195,8 +195,8 @@ def gmres(
     maxiter: int | None = None,
     M: Any = None,
     solve_method: str = "batched",
-) -> tuple[Any, None]:
-    """The x with A x = b by the generalised minimal residual method.
+) -> tuple[Any, Array]:
+    """The x with A x = b by the generalised minimal residual method; and -1 if it is nan, else 0.
 
     Args:
       restart: dimension of the Krylov space of one cycle.
@@ -258,7 +258,9 @@ def gmres(
 
         return lax.while_loop(unfinished, step, (x, residual(x), 0))[0]
 
-    return _solve("gmres", method, A, b, x0, M, symmetric=False)
+    x, _ = _solve("gmres", method, A, b, x0, M, symmetric=False)
+    failed = jnp.isnan(jnp.linalg.norm(ravel_pytree(x)[0]))
+    return x, jnp.where(failed, -1, 0)
 
 
 def _divide(x: Array, norm: Array) -> Array:

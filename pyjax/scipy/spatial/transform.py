@@ -115,8 +115,14 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_matrix(cls, matrix: Array) -> Rotation:
-        """From rotation matrices [..., 3, 3] (not checked), by the largest of the four squares."""
+        """From rotation matrices [..., 3, 3], by the largest of the four squares.
+
+        Raises:
+          ValueError: other shapes. (That they are rotations is not checked.)
+        """
         (matrix,) = promote_args_inexact("Rotation.from_matrix", matrix)
+        if matrix.shape[-2:] != (3, 3):
+            raise ValueError(f"Rotation.from_matrix: expected [..., 3, 3], got {matrix.shape}")
         m = [[matrix[..., i, j] for j in range(3)] for i in range(3)]
         trace = m[0][0] + m[1][1] + m[2][2]
         squares = jnp.stack([m[0][0], m[1][1], m[2][2], trace], axis=-1)

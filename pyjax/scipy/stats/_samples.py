@@ -45,6 +45,8 @@ def rankdata(
     Args:
       method: what equal elements get: "average", "min" or "max" of their ranks, "dense" (distinct
         values are numbered) or "ordinal" (in order of appearance).
+    Returns:
+      floats of the default dtype, of the shape of `a`; all nan where a NaN is among the elements.
     Raises:
       ValueError: unknown method.
 
@@ -57,6 +59,8 @@ def rankdata(
     a, along = _along(jnp.asarray(a), axis)
     lines = jnp.moveaxis(a, along, -1)
     ranks = jnp.vectorize(lambda line: _ranks(line, method), signature="(n)->(n)")(lines)
+    unordered = jnp.any(jnp.isnan(lines), axis=-1, keepdims=True)
+    ranks = jnp.where(unordered, np.nan, ranks.astype(jnp.result_type(float)))
     return jnp.moveaxis(ranks, -1, along)
 
 
@@ -77,8 +81,7 @@ def _ranks(line: Array, method: str) -> Array:
         return starts[dense]
     if method == "min":
         return starts[dense - 1] + 1
-    kind = jnp.result_type(float)
-    return 0.5 * (starts[dense] + starts[dense - 1] + 1).astype(kind)
+    return (starts[dense] + starts[dense - 1] + 1) / 2
 
 
 class ModeResult(NamedTuple):
@@ -93,12 +96,14 @@ def mode(
 ) -> ModeResult:
     """The most frequent value along `axis`, the smallest one of several, and its count.
 
+    Of nothing: nan, 0 times. A number is its own mode.
+
     >>> mode, count = pyjax.scipy.stats.mode(jnp.array([3, 1, 3, 2]))
     >>> mode.item(), count.item()
     (3, 2)
     """
     _check_policy("mode", nan_policy)
-    a = jnp.asarray(a)
+    a = jnp.atleast_1d(jnp.asarray(a))
     rank = a.ndim
     lines, along = _along(a, axis)
     lines = jnp.moveaxis(lines, along, -1)
@@ -110,7 +115,11 @@ def mode(
         best = jnp.argmax(high - low)
         return ordered[best], (high - low)[best]
 
-    values, counts = jnp.vectorize(one, signature="(n)->(),()")(lines)
+    if lines.shape[-1]:
+        values, counts = jnp.vectorize(one, signature="(n)->(),()")(lines)
+    else:
+        values = jnp.full(lines.shape[:-1], np.nan, jnp.result_type(float))
+        counts = jnp.zeros_like(values)
     if keepdims:
         shape = (1,) * rank if axis is None else None
         if shape is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import xlog1py, xlogy
 
 Array = Any
@@ -55,4 +55,4 @@ def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     q, p = promote_args_inexact("bernoulli.ppf", q, p)
     bad = jnp.isnan(q) | jnp.isnan(p) | (p < 0) | (p > 1) | (q < 0) | (q > 1)
     value = jnp.where(q == 0, -1, jnp.where(q <= 1 - p, 0, 1))
-    return jnp.where(bad, np.nan, value)
+    return jnp.where(bad, constant_like(q, np.nan), value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import betainc, betaln, xlog1py, xlogy
 
 Array = Any
@@ -24,7 +24,8 @@ def logpdf(
     """
     x, a, b, loc, scale = promote_args_inexact("beta.logpdf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    value = xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b) - jnp.log(scale)
+    one = constant_like(z, 1)
+    value = xlogy(a - one, z) + xlog1py(b - one, -z) - betaln(a, b) - jnp.log(scale)
     value = jnp.where((z < 0) | (z > 1), -np.inf, value)
     # betaln is finite for negative numbers, too; they are no parameters.
     return jnp.where((a > 0) & (b > 0) & (scale > 0), value, np.nan)
@@ -94,6 +95,6 @@ def logsf(
 def _below(a: Array, b: Array, z: Array) -> Array:
     """The probability below z on [0, 1]; outside, where it is constant, so are its derivatives."""
     outside = (z <= 0) | (z >= 1)
-    probability = betainc(a, b, jnp.where(outside, 0.5, z))
+    probability = betainc(a, b, jnp.where(outside, constant_like(z, 0.5), z))
     constant = jnp.where(jnp.isnan(probability), probability, jnp.where(z <= 0, 0, 1))
     return jnp.where(outside, constant, probability)

@@ -23,11 +23,11 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     k, n, a, b, loc = promote_args_inexact("betabinom.logpmf", k, n, a, b, loc)
     k = k - loc
     k = jnp.floor(k)
-    inside = (k >= 0) & (k <= n)
-    k = jnp.where(inside, k, 0)
+    outside = (k < 0) | (k > n)
+    k = jnp.where(outside, 0, k)
     ways = -jnp.log1p(n) - betaln(n - k + 1, k + 1)
     value = ways + betaln(k + a, n - k + b) - betaln(a, b)
-    value = jnp.where(inside, value, -np.inf)
+    value = jnp.where(outside, -np.inf, value)
     return jnp.where((n < 0) | (a <= 0) | (b <= 0), np.nan, value)
 
 

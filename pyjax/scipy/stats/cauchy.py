@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 
 Array = Any
 ArrayLike = Any
@@ -21,7 +21,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("cauchy.logpdf", x, loc, scale)
     z = (x - loc) / scale
-    return -jnp.log(np.pi * scale) - jnp.log1p(z * z)
+    return -jnp.log(constant_like(x, np.pi) * scale) - jnp.log1p(z * z)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -42,7 +42,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     x, loc, scale = promote_args_inexact("cauchy.cdf", x, loc, scale)
     z = (x - loc) / scale
     # For z < 0: arctan2 keeps the tail, where 1/2 + arctan(z)/pi would cancel.
-    return jnp.arctan2(jnp.ones_like(z), -z) / np.pi
+    return jnp.arctan2(jnp.ones_like(z), -z) / constant_like(x, np.pi)
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -53,7 +53,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("cauchy.logcdf", x, loc, scale)
     z = (x - loc) / scale
-    return jnp.log(jnp.arctan2(jnp.ones_like(z), -z) / np.pi)
+    return jnp.log(jnp.arctan2(jnp.ones_like(z), -z) / constant_like(x, np.pi))
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -64,7 +64,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("cauchy.sf", x, loc, scale)
     z = (x - loc) / scale
-    return jnp.arctan2(jnp.ones_like(z), z) / np.pi
+    return jnp.arctan2(jnp.ones_like(z), z) / constant_like(x, np.pi)
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -75,7 +75,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("cauchy.logsf", x, loc, scale)
     z = (x - loc) / scale
-    return jnp.log(jnp.arctan2(jnp.ones_like(z), z) / np.pi)
+    return jnp.log(jnp.arctan2(jnp.ones_like(z), z) / constant_like(x, np.pi))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -101,5 +101,5 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def _cotangent(q: Array) -> Array:
     """cot(πq) for q in [0, 1]: of the smaller of q and 1 - q, where the angle is accurate."""
     # Not the minimum: its derivative is zero in the middle.
-    size = 1 / jnp.tan(np.pi * jnp.where(q < 0.5, q, 1 - q))
+    size = 1 / jnp.tan(constant_like(q, np.pi) * jnp.where(q < 0.5, q, 1 - q))
     return jnp.where(q < 0.5, size, -size)

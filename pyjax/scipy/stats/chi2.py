@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyjax.numpy as jnp
 from pyjax.numpy import divide, multiply
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.stats import gamma
 
 Array = Any
@@ -17,7 +19,9 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     >>> round(float(logpdf(1.0, 3.0)), 3)
     -1.419
     """
-    return gamma.logpdf(x, divide(df, 2), loc, multiply(scale, 2))
+    x, df, loc, scale = promote_args_inexact("chi2.logpdf", x, df, loc, scale)
+    two = constant_like(x, 2)
+    return gamma.logpdf(x, df / two, loc, scale * two)
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -26,7 +30,7 @@ def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     >>> round(float(pdf(1.0, 3.0)), 3)
     0.242
     """
-    return gamma.pdf(x, divide(df, 2), loc, multiply(scale, 2))
+    return jnp.exp(logpdf(x, df, loc, scale))
 
 
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -42,7 +42,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("expon.cdf", x, loc, scale)
     z = (x - loc) / scale
-    return -jnp.expm1(-jnp.maximum(z, 0))
+    return -jnp.expm1(-_inside(z))
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -65,7 +65,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("expon.sf", x, loc, scale)
     z = (x - loc) / scale
-    return jnp.exp(-jnp.maximum(z, 0))
+    return jnp.exp(-_inside(z))
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -76,7 +76,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("expon.logsf", x, loc, scale)
     z = (x - loc) / scale
-    return -jnp.maximum(z, 0)
+    return -_inside(z)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -87,3 +87,8 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     q, loc, scale = promote_args_inexact("expon.ppf", q, loc, scale)
     return jnp.where((q < 0) | (q > 1), np.nan, loc - jnp.log1p(-q) * scale)
+
+
+def _inside(z: Array) -> Array:
+    """z, or 0 below: not the maximum, whose derivative at 0 is a half."""
+    return jnp.where(z < 0, 0, z)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import gammainc, gammaincc, gammaln, xlogy
 
 Array = Any
@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """
     x, a, loc, scale = promote_args_inexact("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
-    value = xlogy(a - 1, z) - z - gammaln(a) - jnp.log(scale)
+    value = xlogy(a - constant_like(z, 1), z) - z - gammaln(a) - jnp.log(scale)
     return jnp.where(z < 0, -np.inf, value)
 
 
@@ -43,7 +43,8 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """
     x, a, loc, scale = promote_args_inexact("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
-    return jnp.where(z <= 0, 0, gammainc(a, _inside(z)))
+    value = jnp.where(z <= 0, 0, gammainc(a, _inside(z)))
+    return jnp.where(a <= 0, np.nan, value)
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -63,7 +64,8 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     """
     x, a, loc, scale = promote_args_inexact("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
-    return jnp.where(z <= 0, 1, gammaincc(a, _inside(z)))
+    value = jnp.where(z <= 0, 1, gammaincc(a, _inside(z)))
+    return jnp.where(a <= 0, np.nan, value)
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -77,4 +79,4 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
 
 def _inside(z: Array) -> Array:
     """z where it is positive; elsewhere a number at which all derivatives are finite."""
-    return jnp.where(z <= 0, 1, z)
+    return jnp.where(z <= 0, constant_like(z, 1), z)

@@ -19,7 +19,7 @@ def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     -1.572
     """
     x, beta = promote_args_inexact("gennorm.logpdf", x, beta)
-    return jnp.log(0.5 * beta) - gammaln(1 / beta) - jnp.abs(x) ** beta
+    return jnp.log(beta / 2) - gammaln(1 / beta) - jnp.abs(x) ** beta
 
 
 def pdf(x: ArrayLike, beta: ArrayLike) -> Array:

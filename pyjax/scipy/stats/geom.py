@@ -22,7 +22,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k, p, loc = promote_args_inexact("geom.logpmf", k, p, loc)
     k = k - loc
-    return jnp.where(k <= 0, -np.inf, xlog1py(jnp.maximum(k, 1) - 1, -p) + jnp.log(p))
+    return jnp.where(k <= 0, -np.inf, xlog1py(jnp.where(k <= 0, 1, k) - 1, -p) + jnp.log(p))
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:

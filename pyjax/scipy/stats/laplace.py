@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
-
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 
 Array = Any
 ArrayLike = Any
@@ -21,7 +20,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("laplace.logpdf", x, loc, scale)
     z = (x - loc) / scale
-    return -jnp.abs(z) - jnp.log(scale) - float(np.log(2))
+    return -jnp.abs(z) - jnp.log(scale) - constant_like(z, math.log(2))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -41,5 +40,6 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("laplace.cdf", x, loc, scale)
     z = (x - loc) / scale
-    tail = 0.5 * jnp.exp(-jnp.abs(z))
+    # Not the absolute value: it has another derivative at zero than either tail.
+    tail = constant_like(z, 0.5) * jnp.exp(jnp.where(z <= 0, z, -z))
     return jnp.where(z <= 0, tail, 1 - tail)

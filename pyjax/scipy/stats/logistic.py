@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import expit, logit
 
 Array = Any
@@ -20,7 +20,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("logistic.logpdf", x, loc, scale)
     z = (x - loc) / scale
-    return -jnp.abs(z) - 2 * jnp.log1p(jnp.exp(-jnp.abs(z))) - jnp.log(scale)
+    return -jnp.abs(z) - constant_like(x, 2) * jnp.log1p(jnp.exp(-jnp.abs(z))) - jnp.log(scale)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

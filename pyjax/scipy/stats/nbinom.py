@@ -22,7 +22,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     """
     k, n, p, loc = promote_args_inexact("nbinom.logpmf", k, n, p, loc)
     k = k - loc
-    safe = jnp.maximum(k, 0)
+    safe = jnp.where(k < 0, 0, k)  # not the maximum, whose derivative at 0 is a half
     ways = gammaln(safe + n) - gammaln(n) - gammaln(safe + 1)
     return jnp.where(k < 0, -np.inf, ways + xlogy(n, p) + xlog1py(safe, -p))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.nn import log1mexp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 
 Array = Any
 ArrayLike = Any
@@ -22,8 +22,7 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """
     x, b, loc, scale = promote_args_inexact("pareto.logpdf", x, b, loc, scale)
     z = (x - loc) / scale
-    inside = jnp.where(z < 1, 1, z)
-    return jnp.where(z < 1, -np.inf, jnp.log(b / scale) - (b + 1) * jnp.log(inside))
+    return jnp.where(z < 1, -np.inf, jnp.log(b / scale) - (b + 1) * jnp.log(_inside(z)))
 
 
 def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -43,7 +42,7 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """
     x, b, loc, scale = promote_args_inexact("pareto.cdf", x, b, loc, scale)
     z = (x - loc) / scale
-    return -jnp.expm1(-b * jnp.log(jnp.maximum(z, 1)))
+    return -jnp.expm1(-b * jnp.log(_inside(z)))
 
 
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -54,7 +53,9 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """
     x, b, loc, scale = promote_args_inexact("pareto.logcdf", x, b, loc, scale)
     z = (x - loc) / scale
-    return log1mexp(b * jnp.log(jnp.maximum(z, 1)))
+    below = z < 1
+    value = log1mexp(b * jnp.log(jnp.where(below, 2, z)))
+    return jnp.where(below, -np.inf, value)
 
 
 def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -65,7 +66,7 @@ def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     """
     x, b, loc, scale = promote_args_inexact("pareto.sf", x, b, loc, scale)
     z = (x - loc) / scale
-    return jnp.exp(-b * jnp.log(jnp.maximum(z, 1)))
+    return jnp.exp(-b * jnp.log(_inside(z)))
 
 
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -76,7 +77,7 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     """
     x, b, loc, scale = promote_args_inexact("pareto.logsf", x, b, loc, scale)
     z = (x - loc) / scale
-    return -b * jnp.log(jnp.maximum(z, 1))
+    return -b * jnp.log(_inside(z))
 
 
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -88,3 +89,8 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     q, b, loc, scale = promote_args_inexact("pareto.ppf", q, b, loc, scale)
     value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
     return jnp.where((q < 0) | (q > 1), np.nan, value)
+
+
+def _inside(z: Array) -> Array:
+    """z, or 1 below: not the maximum, whose derivative at 1 is a half."""
+    return jnp.where(z < 1, constant_like(z, 1), z)

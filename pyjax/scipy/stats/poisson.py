@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import gammaincc, gammaln, xlogy
 
 Array = Any
@@ -22,7 +22,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k, mu, loc = promote_args_inexact("poisson.logpmf", k, mu, loc)
     k = k - loc
-    safe = jnp.maximum(k, 0)
+    safe = jnp.where(k < 0, 0, k)  # not the maximum, whose derivative at 0 is a half
     value = xlogy(safe, mu) - gammaln(safe + 1) - mu
     return jnp.where((k < 0) | (k != jnp.floor(k)), -np.inf, value)
 
@@ -44,7 +44,7 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     k, mu, loc = promote_args_inexact("poisson.cdf", k, mu, loc)
     k = k - loc
-    return jnp.where(k < 0, 0, gammaincc(jnp.floor(jnp.maximum(k, 0)) + 1, mu))
+    return jnp.where(k < 0, constant_like(k, 0), gammaincc(jnp.floor(jnp.maximum(k, 0)) + 1, mu))
 
 
 def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import gammaln
 
 Array = Any
@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     """
     x, df, loc, scale = promote_args_inexact("t.logpdf", x, df, loc, scale)
     z = (x - loc) / scale
-    norm = gammaln((df + 1) / 2) - gammaln(df / 2) - 0.5 * jnp.log(df * np.pi)
+    norm = gammaln((df + 1) / 2) - gammaln(df / 2) - jnp.log(df * constant_like(x, np.pi)) / 2
     return norm - jnp.log(scale) - (df + 1) / 2 * jnp.log1p(z * z / df)
 
 

@@ -20,7 +20,7 @@ def _log_between(a: Array, b: Array) -> Array:
     flip = a > 0
     low, high = jnp.where(flip, -b, a), jnp.where(flip, -a, b)
     upper = log_ndtr(high)
-    gap = jnp.where(high > low, upper - log_ndtr(low), 0)
+    gap = jnp.where(high <= low, 0, upper - log_ndtr(low))
     return upper + log1mexp(gap)
 
 

@@ -20,10 +20,10 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     -1.43
     """
     x, c = promote_args_inexact("wrapcauchy.logpdf", x, c)
-    inside = (x >= 0) & (x <= 2 * np.pi) & (c > 0) & (c < 1)
+    inside = (x >= 0) & (x <= 2 * np.pi)
     value = jnp.log1p(-c * c) - float(np.log(2 * np.pi))
     value = value - jnp.log1p(c * c - 2 * c * jnp.cos(x))
-    return jnp.where(inside, value, -np.inf)
+    return jnp.where((c > 0) & (c < 1), jnp.where(inside, value, -np.inf), np.nan)
 
 
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:

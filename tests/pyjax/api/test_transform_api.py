@@ -103,6 +103,8 @@ def test_jacobians_of_pytrees():
         j0, j1 = jac(lambda a, b: a * b, argnums=(0, 1))(X, 2 * X)
         np.testing.assert_allclose(j0, 2 * np.diag(X))
         np.testing.assert_allclose(j1, np.diag(X))
+    nested = hessian(lambda d: (d["a"] * d["b"][0]).sum())({"a": X, "b": [X]})
+    assert isinstance(nested["b"][0], dict)  # a list inside an argument is no list of blocks
     h = hessian(lambda d: (d["a"] ** 2 * d["b"]).sum())({"a": X, "b": X})
     np.testing.assert_allclose(h["a"]["b"], np.diag(2 * X))
     np.testing.assert_allclose(h["b"]["b"], np.zeros((3, 3)))

@@ -34,6 +34,12 @@ def test_pure_callback_vmap(method):
     )
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_results_of_64_bits_are_refused(dtype):
+    with pytest.raises(ValueError, match="jax_enable_x64"):
+        pure_callback(lambda: 1, pyjax.ShapeDtypeStruct((), dtype))
+
+
 def test_callback_inside_scan_and_cond():
     def step(c, x):
         return lax.cond(c > 0, lambda c: c + call(x)[0], lambda c: c + 1, c), c

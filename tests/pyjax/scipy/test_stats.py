@@ -238,3 +238,45 @@ def test_no_negative_probability():
     """Of a tiny shape parameter nearly nothing is left above."""
     with pyjax.enable_x64(True):
         assert stats.gamma.sf(0.1, 1e-38) >= 0
+
+
+@pytest.mark.parametrize(
+    "function, argument, slope",
+    [
+        (lambda x: stats.expon.cdf(x), 0.0, 1.0),
+        (lambda x: stats.pareto.sf(x, 2.5), 1.0, -2.5),
+        (lambda x: stats.laplace.cdf(x, 0.5, 2.0), 0.5, 0.25),
+        (lambda k: stats.poisson.logpmf(k, 2.5), 0.0, np.log(2.5) + np.euler_gamma),
+        (lambda k: stats.geom.logpmf(k, 0.25), 1.0, np.log(0.75)),
+        (lambda x: stats.pareto.logcdf(x, 2.5), 0.5, 0.0),
+    ],
+    ids=["expon", "pareto", "laplace", "poisson", "geom", "pareto below"],
+)
+def test_slope_where_a_formula_begins(function, argument, slope):
+    np.testing.assert_allclose(pyjax.grad(function)(argument), slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cauchy", "t", "gennorm", "laplace", "norm"])
+def test_half_precision_stays(name):
+    shape = {"t": (2.5,), "gennorm": (2.5,)}.get(name, ())
+    density = getattr(stats, name).logpdf(pyjax.numpy.ones(2, "bfloat16"), *shape)
+    assert density.dtype == pyjax.numpy.bfloat16
+
+
+def test_outside_of_the_parameters():
+    for value in (
+        stats.wrapcauchy.pdf(1.0, 1.5),
+        stats.gamma.cdf(-1.0, -1.5),
+        stats.truncnorm.cdf(np.nan, 0.5, 2.5),
+        stats.betabinom.pmf(np.nan, 7, 1.0, 1.0),
+    ):
+        assert np.isnan(value)
+
+
+def test_ranks_and_modes_of_edges():
+    ranks = stats.rankdata(np.array([3, 1, 3]), "min")
+    assert ranks.dtype == np.float32
+    np.testing.assert_array_equal(ranks, reference.rankdata([3, 1, 3], "min"))
+    assert np.isnan(stats.rankdata(np.array([1.0, np.nan]))).all()
+    assert np.isnan(stats.mode(np.zeros(0)).mode)
+    assert stats.mode(np.float32(2.5)).count == 1
