@@ -10,7 +10,11 @@ whole on every device. So every program can be partitioned; `factor_rules` says 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.module import HloModule, InputOutputAlias
+from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
 from xla_backend.spmd.plan import Partition, Plan
 from xla_backend.spmd.writer import Writer
@@ -54,7 +58,7 @@ def _rewrite(module: HloModule, plan: Plan) -> None:
     assert module.entry is not None
     entry = Writer(plan, module.entry, f"{module.entry.name}_spmd").write_entry()
     plan.new.add_computation(entry, entry=True)
-    module.aliases = tuple(a for a in module.aliases if _still_aliases(a, plan))
+    module.aliases = tuple(_aliases(module, entry))
     module.entry_layout = None
     module.computations = plan.new.computations
     module.entry = entry
@@ -63,11 +67,37 @@ def _rewrite(module: HloModule, plan: Plan) -> None:
         computation.module = module
 
 
-def _still_aliases(alias: InputOutputAlias, plan: Plan) -> bool:
-    entry = plan.module.entry
-    assert entry is not None and entry.root is not None
-    parameter = entry.parameters[alias.parameter]
-    source = plan.values.of(parameter)[parameter.shape.leaf_number(alias.parameter_index)]
-    leaf = entry.root.shape.leaf_number(alias.output_index)
-    result = plan.results[leaf].local(plan.values.of(entry.root)[leaf].shape, plan.mesh)
-    return plan.local(source) == result
+def _aliases(module: HloModule, entry: Computation) -> Iterator[InputOutputAlias]:
+    """Those of whole arrays whose parts have one shape, too. Who loses its result gets another one
+    whose parts it has room for, if there is one."""
+    assert entry.root is not None
+    results = dict(_leaves(entry.root.shape))
+    without = []
+    for alias in module.aliases:
+        if results.get(alias.output_index) == _given(entry, alias):
+            del results[alias.output_index]
+            yield alias
+        elif not alias.must_alias:
+            without.append(alias)
+    for alias in without:
+        wanted = _given(entry, alias)
+        found = next((index for index, shape in results.items() if shape == wanted), None)
+        if found is not None:
+            del results[found]
+            yield InputOutputAlias(found, alias.parameter, alias.parameter_index)
+
+
+def _given(entry: Computation, alias: InputOutputAlias) -> Shape:
+    """The shape of the part of a donated array."""
+    shape = entry.parameters[alias.parameter].shape
+    for i in alias.parameter_index:
+        shape = shape.tuple_shapes[i]
+    return shape
+
+
+def _leaves(shape: Shape, index: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Shape]]:
+    if not shape.is_tuple:
+        yield index, shape
+        return
+    for i, member in enumerate(shape.tuple_shapes):
+        yield from _leaves(member, (*index, i))

@@ -7,6 +7,7 @@ from spmd_checks import check, collectives, partitioned, program
 import xla_backend
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator import evaluate_partitioned
+from xla_backend.hlo.module import InputOutputAlias
 from xla_backend.spmd.pipeline import prepare_and_partition
 
 AB = "mesh['a'=2,'b'=2]"
@@ -437,3 +438,25 @@ def test_done_once():
     assert drawn.parent is not done.entry and drawn.shape.dimensions == (8,)
     chosen = next(n for n in done.entry.instructions if n.opcode.value == "conditional")
     assert chosen.called[0] is drawn.parent and chosen.operands[0].opcode.value == "compare"
+
+
+# shardings of the results x + x and -x of a donated x in rows -> the one that gets its memory
+DONATED = {
+    "the first": ((ROWS, ROWS), {(0,): 0}),
+    "the other": ((COLUMNS, ROWS), {(1,): 0}),
+    "none": ((COLUMNS, COLUMNS), {}),
+}
+
+
+@pytest.mark.parametrize("name", DONATED)
+def test_donated_parts_become_results_with_parts_of_their_shape(name):
+    (first, second), wanted = DONATED[name]
+    module = program(
+        param("x", "f32[4,8]", 0, ROWS)
+        + "a = f32[4,8] add(x, x)\nb = f32[4,8] negate(x)\n"
+        + f"ROOT r = (f32[4,8], f32[4,8]) tuple(a, b), sharding={{{first}, {second}}}",
+        4,
+    )
+    module.aliases = (InputOutputAlias((0,), 0),)
+    found = partitioned(module).aliases
+    assert {alias.output_index: alias.parameter for alias in found} == wanted
