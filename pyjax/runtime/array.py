@@ -229,7 +229,7 @@ class DeviceArray(BufferHolder, core_array.Array):
                 spec = array_spec(aval, device, True)
                 data = array_from(lambda own: own, parts[device], spec)
             shards.append(Shard(device, index, number, data))
-        return sorted(shards, key=lambda shard: shard.device.id)
+        return shards
 
     @property
     def global_shards(self) -> list[Shard]:

@@ -39,6 +39,31 @@ PROGRAMS = {
         bits = lambda k: pyjax.vmap(lambda one: pyjax.random.normal(one, (3,)))(k)
         assert np.array_equal(pyjax.jit(bits)(there), bits(keys))
     """,
+    "parts come in the order of the mesh": """
+        turned = Mesh(np.array(devices)[::-1].reshape(2, 4), ("a", "b"))
+        over_turned = NamedSharding(turned, P("b", "a"))
+        x = pyjax.device_put(DATA, over_turned)
+        y = pyjax.jit(lambda v: v * 2, out_shardings=over_turned)(DATA)
+        for array in (x, y, pyjax.device_put(DATA, NamedSharding(turned, P()))):
+            assert [s.device.id for s in array.addressable_shards] == list(range(7, -1, -1))
+            assert [s.device.id for s in array.global_shards] == list(range(7, -1, -1))
+        assert np.array_equal(x.addressable_data(0), DATA[:2, :4])
+        assert np.array_equal(y.addressable_data(7), 2 * DATA[6:, 4:])
+    """,
+    "programs on arrays without elements": """
+        programs = (lambda x: x, lambda x: x.T.T + 1, lambda x: x @ (x.T @ x),
+                    lambda x: lax.with_sharding_constraint(x, over(P("b", "a"))) * 2,
+                    lambda x: jnp.sort(jnp.cumsum(x, 1), 0), lambda x: lax.scan(
+                        lambda total, row: (total + row, row), x[:1].sum(0), x)[1])
+        for shape in ((0, 8), (8, 0), (0, 0)):
+            for one, other in ((P("a", "b"), P()), (P(), P("a", "b")), (P("a"), P("b", "a"))):
+                x = put(np.zeros(shape, np.float32), one)
+                for number, program in enumerate(programs):
+                    y = pyjax.jit(program, out_shardings=over(other))(x)
+                    assert y.shape == shape and y.sharding == over(other), (shape, one, number)
+        x = put(np.zeros((0, 8), np.float32), P("a"))
+        assert np.array_equal(pyjax.jit(lambda x: jnp.ones(8) + x.sum(0))(x), np.ones(8))
+    """,
     "single operations": """
         x = put(DATA, P("a", "b"))
         assert (x + 1).sharding == over(P("a", "b"))
