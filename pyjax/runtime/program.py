@@ -25,11 +25,11 @@ from pyjax.runtime.array import (
     out_of_reach,
 )
 from pyjax.sharding.shardings import Sharding
+from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.pending import Job, Origin
-from xla_backend.runtime.processes.errors import ProcessFailure
 
 # Programs that take longer go on while their callers do. Handing one over and waiting for it takes
 # some 20 us, and on a machine that is busy with others several times that.
@@ -65,7 +65,7 @@ def bringing(
     return bring
 
 
-def _for_user(error: OutOfMemory | ProcessFailure) -> Exception:
+def _for_user(error: OutOfMemory | RuntimeFailure) -> Exception:
     """What the user gets to see for it, with the line of the call."""
     if isinstance(error, OutOfMemory):
         return out_of_memory(error)
@@ -249,7 +249,7 @@ class Program:
             return self._call_pending(arguments)
         try:
             results = self._execute(buffers, (), self._context())
-        except (OutOfMemory, ProcessFailure) as error:
+        except (OutOfMemory, RuntimeFailure) as error:
             del buffers
             raise _for_user(error) from None
         except BaseException:
@@ -390,7 +390,7 @@ class Program:
         except BaseException as error:
             self._fail(error, arguments, buffers, claimed)
             del buffers
-            if isinstance(error, (OutOfMemory, ProcessFailure)):
+            if isinstance(error, (OutOfMemory, RuntimeFailure)):
                 raise _for_user(error) from None
             raise
         return self._arrays(results)

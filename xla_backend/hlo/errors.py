@@ -44,4 +44,10 @@ class UnknownTargetError(UnimplementedError):
 
 
 class RuntimeFailure(HloError, RuntimeError):
-    """A compiled program reported an error while it ran."""
+    """A compiled program reported an error while it ran.
+
+    Attributes:
+      collective: where this was noticed, as messages call it; empty: elsewhere.
+    """
+
+    collective = ""

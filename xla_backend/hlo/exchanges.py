@@ -92,10 +92,12 @@ def exchange_of(node: Instruction, topology: Topology) -> Exchange:
 def never_come(waiting: Mapping[int, str]) -> RuntimeFailure:
     """The error of participants that can only wait; `waiting`: what each of them waits in."""
     waits = "; ".join(f"{p} in {what}" for p, what in sorted(waiting.items()))
-    return RuntimeFailure(
+    error = RuntimeFailure(
         f"participants wait for partners that never come: {waits}. All members of a group must run "
         f"the same collectives in the same order"
     )
+    error.collective = waiting[min(waiting)] if waiting else ""
+    return error
 
 
 # -- reductions ------------------------------------------------------------------------------------

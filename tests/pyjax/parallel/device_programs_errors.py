@@ -56,6 +56,13 @@ PROGRAMS = {
         assert raises(ValueError, "Sharding passed to jit does not match", lambda: pyjax.jit(
             lambda x: x, in_shardings=over(P("a")))(alone))
     """,
+    "partners that never come": """
+        alone = lambda x: lax.cond(lax.axis_index("a") == 0, lambda x: lax.psum(x, "a"),
+                                   lambda x: x, x)
+        f = pyjax.shard_map(alone, mesh=mesh, in_specs=P("a"), out_specs=P("a"), check_vma=False)
+        message = "partners that never come.*the collective comes from .*:[0-9]+"
+        assert raises(pyjax.errors.JaxRuntimeError, message, lambda: pyjax.jit(f)(DATA))
+    """,
     "positions and groups of axes": """
         run = lambda f: pyjax.shard_map(f, mesh=mesh, in_specs=P("b"), out_specs=P("b"),
                                         check_vma=False)(np.ones(8))

@@ -6,13 +6,7 @@ from xla_backend.hlo.errors import RuntimeFailure
 
 
 class ProcessFailure(RuntimeFailure):
-    """Another process has ended, failed, or does something else than this one.
-
-    Attributes:
-      collective: of a program, where this was noticed; empty: elsewhere.
-    """
-
-    collective = ""
+    """Another process has ended, failed, or does something else than this one."""
 
 
 class ProcessTimeout(ProcessFailure, TimeoutError):

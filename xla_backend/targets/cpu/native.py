@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_backend.dump.interface import RunListener
+from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
@@ -18,7 +19,6 @@ from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL, Block
 from xla_backend.runtime.participant_threads import run_together
 from xla_backend.runtime.pending import Job, Origin
-from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.targets.cpu.meeting_places import Session
 from xla_backend.targets.cpu.work_queue import QueuedCode, Uses, queue_of
 
@@ -154,7 +154,7 @@ class NativeExecutable(LoadedExecutable):
                 raise session.cause(errors)
         except BaseException as error:
             failure = error
-            if isinstance(error, ProcessFailure) and error.collective:
+            if isinstance(error, RuntimeFailure) and error.collective:
                 line = self.line_of(error.collective)
                 error.args = (f"{error} (the collective comes from {line or 'an unknown line'})",)
             raise
