@@ -14,7 +14,15 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.sharding import Sharding, parse_sharding
 from xla_backend.spmd.propagation import Given
-from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, fitting, prime_factors, whole
+from xla_backend.spmd.specs import (
+    Axes,
+    PrimeMesh,
+    Spec,
+    common_prefix,
+    fitting,
+    prime_factors,
+    whole,
+)
 
 
 def sharding_of(node: Instruction) -> Sharding | None:
@@ -78,10 +86,14 @@ class Annotations:
         cut as far as parts are not padding only.
 
         Raises:
-          UnimplementedError: it is cut in a way that no axes spell, or comes or goes in parts that
-            are not equal.
+          UnimplementedError: it is cut in a way that no axes spell, or comes or goes unreduced, or
+            in parts that are not equal.
         """
         spec = self.spec(sharding, shape)
+        if outside and sharding.unreduced_axes:
+            raise UnimplementedError(
+                f"arguments and results cannot be unreduced, as {sharding} says; reduce them first"
+            )
         if outside and not spec.is_even(shape, self.mesh):
             raise UnimplementedError(
                 f"{shape} cannot be cut into equal parts as {sharding} says; pad it first"
@@ -199,13 +211,27 @@ class Annotations:
         return Spec(tuple(sum(map(self._of_name, self._whole_names(d)), ()) for d in even.dims))
 
     def sharding(self, spec: Spec) -> Sharding:
-        """A spec that is cut along whole axes of the first mesh, on that; without meshes nothing is
-        cut."""
+        """A spec on the first mesh, with parts of its axes where it has only these; without meshes
+        nothing is cut."""
         if not self._meshes or spec.is_whole:
             return Sharding("replicated")
-        dims = tuple(tuple(Axis(name) for name in self._whole_names(d)) for d in spec.dims)
+        dims = tuple(tuple(self._spelled(d)) for d in spec.dims)
         is_open = (False,) * len(dims)
         return Sharding("mesh", mesh=self._meshes[0], dimensions=dims, open_dimensions=is_open)
+
+    def _spelled(self, axes: Axes) -> Iterator[Axis]:
+        """Axes of the first mesh, and parts of such, that a list is."""
+        while axes:
+            name, own = next(
+                (name, own)
+                for (mesh, name), own in self._named.items()
+                if mesh is self._meshes[0] and axes[0] in own
+            )
+            first = own.index(axes[0])
+            run = common_prefix(axes, own[first:])
+            part = () if run == own else (self.mesh.count(own[:first]), self.mesh.count(run))
+            yield Axis(name, *part)
+            axes = axes[len(run) :]
 
     def _of_name(self, name: str) -> Axes:
         return self._named[self._meshes[0], name]

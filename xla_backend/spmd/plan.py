@@ -69,6 +69,10 @@ class Plan:
                     operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
                     self.values.links.append((operand, result))
         self.specs = propagate(self.values, self.mesh, given, self.manual, self._inferred)
+        for parameter in module.entry.parameters:
+            for value in self.values.of(parameter):
+                if any(given[value].open if value in given else ()):
+                    self.specs[value] = self._outside(value, given[value])
         self.results = self._results(root, said.get(root), given)
         for value, spec in zip(self.values.of(root), self.results):
             if value in last or value not in given:

@@ -18,6 +18,8 @@ from xla_backend.spmd.manual import CONSTRAINT, TO_PARTS, TO_WHOLE
 _ATTRIBUTE = re.compile(r'xla\.sdy\.(\w+)="((?:[^"\\]|\\.)*)"')
 _MESH = re.compile(r"(\w+) = #sdy\.mesh<\[([^\]]*)\](?:, device_ids=\[([\d, ]*)\])?>")
 _SHARDING = re.compile(r"<@(\w+), ([^<>]*)>")
+_QUOTE = re.compile(r'\\(?:"|22)')  # as HLO and as StableHLO escape it
+_PRIORITY = re.compile(r"(?<=\})p\d+")
 _MANUAL_AXES = re.compile(r"manual_axes(\{[^}]*\})")
 _INTO, _OUT_OF = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
 
@@ -60,7 +62,9 @@ class ShardyImporter(HloPass):
         for name, dimensions in _SHARDING.findall(text):
             if name not in self._meshes:
                 raise UnimplementedError(f"%{node.name}: the module has no mesh {name!r}")
-            found.append(f"{{{self._meshes[name]}, {dimensions}}}".replace('"', "'"))
+            found.append(_sharding(self._meshes[name], dimensions))
+        if not found:
+            raise UnimplementedError(f"%{node.name}: no sharding on a mesh with a name: {text}")
         return found
 
     def _border(
@@ -68,11 +72,14 @@ class ShardyImporter(HloPass):
     ) -> None:
         """Where a body begins, or ends, that sees parts along manual axes."""
         b = Emit(node)
-        shardings = self._shardings(node, said["in_shardings" if into else "out_shardings"])
+        text = said["in_shardings" if into else "out_shardings"]
+        if "unreduced=" in text:
+            raise UnimplementedError(
+                f"%{node.name}: bodies that see parts take and give no unreduced values: {text}"
+            )
+        shardings = self._shardings(node, text)
         axes = _MANUAL_AXES.search(said["manual_axes"])
-        mesh = self._meshes[
-            _SHARDING.findall(said["in_shardings" if into else "out_shardings"])[0][0]
-        ]
+        mesh = self._meshes[_SHARDING.findall(text)[0][0]]
         manual = f"{{{mesh}, replicated, manual={axes[1] if axes else '{}'}}}".replace('"', "'")
         made = []
         for operand, leaf, own in zip(node.operands, node.shape.flatten(), shardings):
@@ -85,6 +92,15 @@ class ShardyImporter(HloPass):
         computation.remove(node)
 
 
+def _sharding(mesh: str, dimensions: str) -> str:
+    """As HLO writes it. Priorities order Shardy's propagation; the one here has rounds of its own.
+    A mesh without axes is one device, or any."""
+    if mesh.startswith("mesh[]"):
+        device = mesh.partition("device_ids=")[2].strip("()")
+        return f"{{maximal device={device}}}" if device else "{replicated}"
+    return f"{{{mesh}, {_PRIORITY.sub('', dimensions)}}}".replace('"', "'")
+
+
 def _call(b: Emit, target: str, operand: Instruction, shape: Shape, sharding: str) -> Instruction:
     made = b.add(Opcode.CUSTOM_CALL, (operand,), CustomCallAttributes(target), shape=shape)
     made.annotations = {"sharding": sharding}
@@ -94,7 +110,7 @@ def _call(b: Emit, target: str, operand: Instruction, shape: Shape, sharding: st
 def _said(node: Instruction) -> dict[str, str]:
     """What the frontend says of an instruction, by name without `xla.sdy.`."""
     text = str((node.annotations or {}).get("frontend_attributes", ""))
-    return {name: value.replace('\\"', '"') for name, value in _ATTRIBUTE.findall(text)}
+    return {name: _QUOTE.sub('"', value) for name, value in _ATTRIBUTE.findall(text)}
 
 
 def _meshes(text: str) -> dict[str, str]:

@@ -198,7 +198,10 @@ class Scope:
         self.program.location = before
         extra = discardable(node.annotations)
         if extra and len(self.block.operations) > count:
-            self.block.operations[-1].attributes.update(extra)
+            made = self.block.operations[-1]
+            if made.name.startswith("sdy."):  # these say it themselves
+                extra = {k: v for k, v in extra.items() if not k.startswith("sdy.")}
+            made.attributes.update(extra)
 
     def region(self, computation: Computation) -> Region:
         """A computation as a region whose arguments are its parameters' leaves."""

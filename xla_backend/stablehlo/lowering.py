@@ -158,10 +158,10 @@ class Scope:
         results = result if isinstance(result, list) else [result]
         if len(results) != len(op.results):
             raise invalid(op, f"has {len(op.results)} results, expected {len(results)}")
+        self.values.update(zip(op.results, results))
         annotations = annotations_of(op)
-        for value, instruction in zip(op.results, results):
-            self.values[value] = instruction
-            if annotations and instruction.opcode is not Opcode.PARAMETER:
+        for instruction in _told(results) if annotations else ():
+            if instruction.opcode is not Opcode.PARAMETER:
                 instruction.annotations = {**(instruction.annotations or {}), **annotations}
 
     def block(self, block: Block) -> list[Instruction]:
@@ -240,6 +240,13 @@ class Scope:
         return np.asarray(evaluate_computation(computation, []))
 
 
+def _told(results: Sequence[Instruction]) -> Sequence[Instruction]:
+    """The instructions that an operation's annotations are about: several results are those of one
+    tuple, if they are its members."""
+    sources = {r.operands[0] if r.opcode is Opcode.GET_TUPLE_ELEMENT else r for r in results}
+    return [*sources] if len(results) > 1 and len(sources) == 1 else results
+
+
 # What works on quantized tensors: it moves the stored integers, or converts them.
 MOVES_QUANTIZED = frozenset(
     f"stablehlo.{name}"
@@ -299,9 +306,12 @@ def captured_values(regions: Sequence[Region]) -> list[Value]:
 class Program:
     """The conversion of one module: its functions by name, each converted once."""
 
-    def __init__(self, functions: dict[str, Operation], rules: dict[str, Rule]) -> None:
+    def __init__(
+        self, functions: dict[str, Operation], rules: dict[str, Rule], partitions: int = 1
+    ) -> None:
         self.functions = functions
         self.rules = rules
+        self.partitions = partitions
         self.locations = MetadataOfLocations()
         self._computations: dict[tuple[str, tuple[Shape, ...] | None], Computation | None] = {}
 

@@ -167,7 +167,8 @@ def _inherent() -> dict[str, frozenset[str]]:
     for name in (
         "stablehlo.async_done stablehlo.async_start stablehlo.case stablehlo.complex stablehlo.if "
         "stablehlo.select stablehlo.tuple stablehlo.while func.func sdy.mesh "
-        "sdy.manual_computation sdy.sharding_constraint"
+        "sdy.manual_computation sdy.propagation_barrier sdy.reshard sdy.sharding_constraint "
+        "sdy.sharding_group"
     ).split():
         table.setdefault(name, set())
     return {name: frozenset(attributes) for name, attributes in table.items()}

@@ -1,4 +1,4 @@
-"""Pretty forms with regions: functions, while, reduce, and operations of the sharding dialect."""
+"""Pretty forms with regions: functions, while and reduce."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from xla_backend.stablehlo.attributes import (
     UNKNOWN_LOCATION,
     ArrayAttribute,
     Attribute,
-    DialectAttribute,
 )
 from xla_backend.stablehlo.format_values import I64, WRITE_KINDS
 from xla_backend.stablehlo.ir import Block, Operation, Region, Value, function_type
@@ -265,78 +264,14 @@ def _write_reduce(writer: Writer, op: Operation) -> None:
     writer.region(op.regions[0], label=False)
 
 
-# -- the sharding dialect: its own syntax is kept as text ------------------------------------------
-
-
-def _read_mesh(reader: RegionReader, name: str) -> Operation:
-    symbol = reader.read_symbol()
-    reader.expect("=")
-    mesh = DialectAttribute("sdy.mesh", reader.balanced()[1:-1])
-    return Operation(name, (), (), {"sym_name": symbol, "mesh": mesh})
-
-
-def _write_mesh(writer: Writer, op: Operation) -> None:
-    a = op.attributes
-    writer.write(f"sdy.mesh {symbol_name_text(a['sym_name'])} = <{a['mesh'].body}>")
-
-
-def _read_sharding_constraint(reader: RegionReader, name: str) -> Operation:
-    operand = reader.read_operand()
-    sharding = DialectAttribute("sdy.sharding", reader.balanced()[1:-1])
-    reader.expect(":", "and the type of the operand")
-    type_ = reader.read_type()
-    return Operation(name, [operand], [type_], {"sharding": sharding})
-
-
-def _write_sharding_constraint(writer: Writer, op: Operation) -> None:
-    sharding = op.attributes["sharding"].body
-    writer.write(f"{op.name} {writer.operands(op.operands)} <{sharding}> : {op.result.type}")
-
-
-_PER_VALUE = "sdy.sharding_per_value"
-_MANUAL_FIELDS = {"in_shardings": _PER_VALUE, "out_shardings": _PER_VALUE, "manual_axes": "sdy"}
-_AXES = "manual_axes"
-
-
-def _read_manual_computation(reader: RegionReader, name: str) -> Operation:
-    reader.expect("(")
-    operands = reader.read_operands()
-    reader.expect(")")
-    attributes: dict[str, Attribute] = {}
-    for field, kind in _MANUAL_FIELDS.items():
-        reader.expect_word(field)
-        reader.expect("=")
-        prefix = _AXES if field == _AXES else ""
-        attributes[field] = DialectAttribute(kind, prefix + reader.balanced())
-    arguments = reader.read_arguments()
-    region = reader.read_region(arguments)
-    reader.expect(":", "and the type of the operation")
-    return Operation(name, operands, reader.read_signature(operands), attributes, [region])
-
-
-def _write_manual_computation(writer: Writer, op: Operation) -> None:
-    bodies = [(f, op.attributes[f].body.removeprefix(_AXES)) for f in _MANUAL_FIELDS]
-    fields = " ".join(f"{field}={body}" for field, body in bodies)
-    arguments = ", ".join(map(writer.argument, op.regions[0].block.arguments))
-    writer.write(f"{op.name}({writer.operands(op.operands)}) {fields} ({arguments}) ")
-    writer.region(op.regions[0], label=False)
-    writer.write(f" : {writer.signature(op)}")
-
-
 REGION_READERS: dict[str, Callable[[Any, str], Operation]] = {
     "func.func": _read_function,
     "stablehlo.while": _read_while,
     "stablehlo.reduce": _read_reduce,
-    "sdy.mesh": _read_mesh,
-    "sdy.sharding_constraint": _read_sharding_constraint,
-    "sdy.manual_computation": _read_manual_computation,
 }
 
 REGION_WRITERS: dict[str, Callable[[Any, Operation], None]] = {
     "func.func": _write_function,
     "stablehlo.while": _write_while,
     "stablehlo.reduce": _write_reduce,
-    "sdy.mesh": _write_mesh,
-    "sdy.sharding_constraint": _write_sharding_constraint,
-    "sdy.manual_computation": _write_manual_computation,
 }

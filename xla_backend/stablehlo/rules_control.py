@@ -292,14 +292,8 @@ def _recv(scope: Scope, op: Operation) -> list[Instruction]:
     return [*values, token]
 
 
-def _sharding_constraint(scope: Scope, op: Operation) -> list[Instruction]:
-    """Says where a value lives, which is no part of its meaning."""
-    return scope.operands(op)
-
-
 RULES: dict[str, Rule] = {
     "func.call": _call,
-    "sdy.sharding_constraint": _sharding_constraint,
     "stablehlo.after_all": _after_all,
     "stablehlo.case": _conditional(True),
     "stablehlo.composite": _composite,

@@ -21,6 +21,7 @@ from xla_backend.stablehlo.format_values import I32, I64, precisions_text, read_
 from xla_backend.stablehlo.ir import Operation, Value
 from xla_backend.stablehlo.read_regions import RegionReader
 from xla_backend.stablehlo.region_forms import REGION_READERS, REGION_WRITERS
+from xla_backend.stablehlo.sharding_forms import SHARDING_READERS, SHARDING_WRITERS
 from xla_backend.stablehlo.struct_attributes import (
     convolution_labels,
     convolution_labels_text,
@@ -414,6 +415,7 @@ SPECIAL_READERS: dict[str, Callable[[Any, str], Operation]] = {
     "stablehlo.custom_call": _read_custom_call,
     "stablehlo.composite": _read_composite,
     **REGION_READERS,
+    **SHARDING_READERS,
 }
 
 SPECIAL_WRITERS: dict[str, Callable[[Any, Operation], None]] = {
@@ -430,4 +432,5 @@ SPECIAL_WRITERS: dict[str, Callable[[Any, Operation], None]] = {
     "stablehlo.custom_call": _write_custom_call,
     "stablehlo.composite": _write_composite,
     **REGION_WRITERS,
+    **SHARDING_WRITERS,
 }

@@ -15,6 +15,7 @@ from xla_backend.stablehlo import (
     rules_elementwise,
     rules_quantized,
     rules_shape,
+    rules_sharding,
     rules_structured,
 )
 from xla_backend.stablehlo.attributes import IntegerAttribute
@@ -39,6 +40,7 @@ RULES: dict[str, Rule] = {
     **rules_checks.RULES,
     **rules_einsum.RULES,
     **rules_quantized.RULES,
+    **rules_sharding.RULES,
 }
 
 
@@ -74,15 +76,18 @@ def module_to_hlo(module: Module, entry: str | None = None) -> HloModule:
     if entry is not None and entry not in functions:
         raise ConversionError(f"there is no function @{entry}")
     function = functions[entry] if entry is not None else entry_function(module)
-    program = Program(functions, RULES)
+    partitions = _count(module, "mhlo.num_partitions")
+    program = Program(functions, RULES, partitions)
     scope = Scope(program, function.attributes["sym_name"])
     results = program.function_body(scope, function)
+    results = rules_sharding.constrain_results(scope, function, results)
     computation = scope.builder.build(scope.pack(results))
     result = HloModule(module.name or "module", source_tables=program.locations.tables())
-    result.num_partitions = _count(module, "mhlo.num_partitions")
+    result.num_partitions = partitions
     result.replica_count = _count(module, "mhlo.num_replicas")
     result.add_computations(_callees_first(computation))
     result.entry = computation
+    rules_sharding.set_meshes(result, module)
     _apply_argument_attributes(result, function, len(results))
     return result
 
