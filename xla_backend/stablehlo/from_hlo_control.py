@@ -39,6 +39,7 @@ from xla_backend.stablehlo.from_hlo_context import (
     read_dictionary,
 )
 from xla_backend.stablehlo.from_hlo_elementwise import plain, same
+from xla_backend.stablehlo.from_hlo_sharding import manual_computation, manual_computation_of
 from xla_backend.stablehlo.types import TOKEN
 
 Attributes = dict[str, Attribute]
@@ -61,6 +62,9 @@ def _get_tuple_element(scope: Scope, node: Instruction) -> Values:
 
 
 def _call(scope: Scope, node: Instruction) -> Values:
+    manual = manual_computation_of(node)
+    if manual is not None:
+        return manual_computation(scope, node, manual)
     name = scope.program.function(node.called[0])
     if isinstance(node.attributes, CallAttributes) and node.attributes.is_composite:
         return _composite(scope, node, name)
@@ -126,6 +130,9 @@ def _layout(shape: Shape) -> DenseAttribute:
 def _custom_call(scope: Scope, node: Instruction) -> Values:
     a = node.attributes
     assert isinstance(a, CustomCallAttributes)
+    manual = manual_computation_of(node)
+    if manual is not None:
+        return manual_computation(scope, node, manual)
     sharding = discardable(node.annotations).get("sdy.sharding")
     if a.target == "Sharding" and sharding is not None:
         return scope.emit(
