@@ -128,8 +128,11 @@ SCIPY: tuple[Difference, ...] = (
     ),
     Difference(
         cases=(
-            "scipy.linalg.hankel f(w) *",
-            "scipy.linalg.toeplitz f(w) *",
+            *(f"scipy.linalg.hankel f(w) {dtype}" for dtype in ("float32", "float16", "complex64")),
+            *(
+                f"scipy.linalg.toeplitz f(w) {dtype}"
+                for dtype in ("float32", "float16", "complex64")
+            ),
         ),
         modes="value jit vmap",
         title="Toeplitz and Hankel matrices of NaN and infinities",
@@ -164,7 +167,7 @@ SCIPY: tuple[Difference, ...] = (
         example="scipy.linalg.expm f(h * 1) float64",
     ),
     Difference(
-        cases=("scipy.integrate.trapezoid f(n, axis=1) *",),
+        cases=tuple(f"scipy.integrate.trapezoid f(n, axis=1) {d}" for d in ("float32", "float16")),
         modes="value jit vmap",
         title="Integrals of infinities",
         reason="Sums with an infinity are that infinity; JAX gives NaN.",
@@ -194,5 +197,23 @@ SCIPY: tuple[Difference, ...] = (
         title="Gradients of rotations at their times",
         reason="Where nothing is turned the gradient is a number; JAX's is NaN.",
         example="scipy.spatial.transform.Slerp f.init(x[:3], jax.scipy.spatial.transform.Rotation.from_rotvec(q))(x[:3]).as_quat() float32",
+    ),
+    Difference(
+        cases=(
+            "scipy.linalg.lu_solve f(jax.scipy.linalg.lu_factor(q), q) float32",
+            "scipy.linalg.solve f(qq, qq) float32",
+        ),
+        modes="vjp",
+        title="Gradients of solutions that are exact",
+        reason="They are zero up to rounding.",
+        example="scipy.linalg.solve f(qq, qq) float32",
+    ),
+    Difference(
+        cases=("scipy.linalg.cholesky f(h * 1) bool", "scipy.linalg.eigh f(h * 1) bool"),
+        modes="value jit vmap",
+        title="Weak types of factors",
+        reason="Factors of weakly typed matrices are strongly typed, as those of other factorisations "
+        "are in both; JAX's Cholesky factors and eigenvalues stay weak.",
+        example="scipy.linalg.cholesky f(h * 1) bool",
     ),
 )
