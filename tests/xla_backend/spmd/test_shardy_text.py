@@ -11,6 +11,7 @@ import pytest
 from pass_checks import STYLE, match_checks
 from spmd_checks import index
 
+from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator import evaluate_partitioned
 from xla_backend.hlo.module import HloModule
@@ -23,6 +24,7 @@ from xla_backend.stablehlo.lowering import ConversionError
 from xla_backend.stablehlo.parser import parse_module
 from xla_backend.stablehlo.printer import module_to_text
 from xla_backend.stablehlo.to_hlo import module_to_hlo
+from xla_backend.targets.cpu.client import CpuClient
 
 HEAD = """\
 module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
@@ -192,7 +194,11 @@ def test_text_reads_and_prints_both_ways(name: str) -> None:
     assert module_to_text(parse_module(module_to_text(module, generic=True))) == text
 
 
-def _check_values(module: HloModule, oracle: Callable[..., tuple[np.ndarray, ...]]) -> HloModule:
+def _check_values(
+    module: HloModule,
+    oracle: Callable[..., tuple[np.ndarray, ...]],
+    run: Callable[..., list[list[np.ndarray]]] = evaluate_partitioned,
+) -> HloModule:
     """The partitioned program, which gives the parts of what the oracle gives."""
     rng = np.random.default_rng(0)
     assert module.entry is not None
@@ -217,10 +223,18 @@ def _check_values(module: HloModule, oracle: Callable[..., tuple[np.ndarray, ...
     devices = range(module.num_partitions)
     cut = [parts(given, partition.parameters, shapes, d) for d in devices]
     results = module.entry.root.shape.flatten()
-    for device, got in enumerate(evaluate_partitioned(done, cut)):
+    for device, got in enumerate(run(done, cut)):
         for x, y in zip(got, parts(want, partition.results, results, device), strict=True):
             np.testing.assert_array_equal(x, y)
     return done
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_machine_code_gives_these_values(name: str) -> None:
+    program = PROGRAMS[name]
+    module = module_to_hlo(parse_module(HEAD + program.text))
+    compiled, *_ = CpuClient().compile_partitioned(module.clone(), CompileOptions())
+    _check_values(module, program.oracle, lambda _, cut: compiled.run_arrays_together(cut))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
