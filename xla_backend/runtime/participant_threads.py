@@ -72,8 +72,8 @@ def run_together(
     """Run tasks at the same time, and wait for all of them, whatever happens.
 
     Args:
-      stop: called when the caller is interrupted, or there is no thread for a task; the tasks are
-        to end then.
+      stop: called when the first task has failed, the caller is interrupted, or there is no thread
+        for a task; the tasks are to end then.
     Raises:
       RuntimeError: the system has no thread for a task. What a signal's handler raises while the
         caller waits. All tasks have ended then.
@@ -107,6 +107,8 @@ def run_together(
                 for number in others:
                     started(number, tasks[number])
                 outcomes[0] = Outcome(tasks[0])
+                if outcomes[0].error is not None:
+                    stop()  # an interrupt may have come before the task could tell the others
             elif interrupt is not None:
                 for number in others:
                     owners.setdefault(number, caller)

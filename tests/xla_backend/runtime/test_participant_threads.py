@@ -27,6 +27,19 @@ def test_results_and_errors():
     assert not stop.is_set()
 
 
+def test_the_others_are_stopped_if_the_first_never_began():
+    stop = threading.Event()
+
+    def refuse():
+        raise KeyboardInterrupt
+
+    def wait():
+        return stop.wait(60)
+
+    first, other = run_together([refuse, wait], stop.set)
+    assert isinstance(first.error, KeyboardInterrupt) and other.results == [True]
+
+
 def test_an_interrupt_at_any_point_ends_all_tasks():
     """The task of the caller and the others wait until all have come, or are told to stop."""
     running: list[int] = []
