@@ -81,9 +81,6 @@ from pyjax.lax.collectives import pmax_p as pmax_p
 from pyjax.lax.collectives import pmean as pmean
 from pyjax.lax.collectives import pmin as pmin
 from pyjax.lax.collectives import pmin_p as pmin_p
-from pyjax.lax.collectives import ppermute as ppermute
-from pyjax.lax.collectives import ppermute_p as ppermute_p
-from pyjax.lax.collectives import pshuffle as pshuffle
 from pyjax.lax.collectives import psum as psum
 from pyjax.lax.collectives import psum_p as psum_p
 from pyjax.lax.collectives_gather import all_gather as all_gather
@@ -94,6 +91,9 @@ from pyjax.lax.collectives_gather import pbroadcast as pbroadcast
 from pyjax.lax.collectives_gather import psum_scatter as psum_scatter
 from pyjax.lax.collectives_gather import pswapaxes as pswapaxes
 from pyjax.lax.collectives_gather import reduce_scatter_p as reduce_scatter_p
+from pyjax.lax.collectives_permute import ppermute as ppermute
+from pyjax.lax.collectives_permute import ppermute_p as ppermute_p
+from pyjax.lax.collectives_permute import pshuffle as pshuffle
 from pyjax.lax.collectives_ragged import precv as precv
 from pyjax.lax.collectives_ragged import psend as psend
 from pyjax.lax.collectives_ragged import ragged_all_to_all as ragged_all_to_all

@@ -1,5 +1,6 @@
-"""Communication over the axes that vmap, pmap and shard_map name: psum, pmax, ppermute, axis_index.
-Those that gather and exchange parts are in collectives_gather.py.
+"""Communication over the axes that vmap, pmap and shard_map name: psum, pmax, axis_index.
+Those that gather and exchange parts are in collectives_gather.py, ppermute is in
+collectives_permute.py.
 
 Each has a collective batching rule, which turns it into operations on the mapped dimension. Over an
 axis that no map binds they raise NameError. Several names are dealt with one at a time.
@@ -23,14 +24,14 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.structural import pvary
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
-from pyjax.interpreters.batching import bdim_at_front, not_mapped
+from pyjax.interpreters.batching import not_mapped
 from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported
 from pyjax.interpreters.varying import Variation, joined, varying_rules
 from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
-from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups, take_rows
+from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups
 from pyjax.lax.collectives_lowering import lowering_over_mesh, reduction
-from pyjax.lax.common import dtype_of, is_inexact, scalar_like, shape_of
+from pyjax.lax.common import dtype_of, is_inexact, scalar_like
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import iota
@@ -300,83 +301,6 @@ def axis_index(axis_name: AxisName) -> Array:
     return index
 
 
-# -- ppermute --------------------------------------------------------------------------------------
-
-
-def _ppermute_collective(
-    axis_name: Any, axis_size: int, args: Any, dims: Any, **params: Any
-) -> Any:
-    (x,), (d,) = args, dims
-    x = bdim_at_front(x, d, axis_size)
-    sources = np.full(axis_size, -1)
-    for source, target in params["perm"]:
-        sources[target] = source
-    moved = take_rows(x, np.maximum(sources, 0))
-    missing = sources < 0
-    if missing.any():
-        kept = (~missing).reshape(axis_size, *(1,) * (len(shape_of(x)) - 1)).astype(dtype_of(x))
-        moved = mul(moved, kept)
-    return [moved], [0]
-
-
-def _ppermute_transpose(cts: Sequence[Any], x: Any, *, axis_name: Any, perm: Any) -> list[Any]:
-    (ct,) = cts
-    if type(ct) is ad.Zero:
-        return [ct]
-    backwards = tuple((target, source) for source, target in perm)
-    return [ppermute_p.bind1(ct, axis_name=axis_name, perm=backwards)]
-
-
-def _same_aval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedArray]:
-    check_bound(axis_name)
-    return [x]
-
-
-ppermute_p: Primitive = define(
-    "ppermute",
-    abstract_eval=_same_aval,
-    jvp=LINEAR,
-    transpose=_ppermute_transpose,
-    batching=lambda axis_size, args, dims, **params: (
-        ppermute_p.bind_all(*args, **params),
-        list(dims),
-    ),
-    lowering=lowering_over_mesh("ppermute", collectives_lowering.ppermute),
-    effects=named_effects,
-    collective_batching=lambda name, size, args, dims, *, axis_name, perm: _ppermute_collective(
-        name, size, args, dims, perm=perm
-    ),
-)
-varying_rules[ppermute_p] = varying_after
-
-
-def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send x along a mapped axis: `perm` lists (source, destination); positions nobody sends to get
-    zeros.
-
-    Raises:
-      ValueError: a source or destination is repeated.
-
-    >>> turn = lambda x: lax.ppermute(x, "i", [(0, 1), (1, 0)])
-    >>> pyjax.vmap(turn, axis_name="i")(jnp.array([1, 2]))
-    Array([2, 1], dtype=int32)
-    """
-    check_bound(axis_name)
-    pairs = tuple((int(s), int(d)) for s, d in perm)
-    if len({s for s, _ in pairs}) != len(pairs) or len({d for _, d in pairs}) != len(pairs):
-        fail(ValueError, f"ppermute sources and destinations must be unique, got {pairs}.")
-    size = axis_env.axis_size(axis_name)
-    outside = [pair for pair in pairs if not all(0 <= position < size for position in pair)]
-    if outside:
-        fail(
-            IndexError,
-            f"ppermute along axis {axis_name!r} of size {size} got {outside}.",
-            f"its positions are 0 to {size - 1}.",
-            "list pairs (source, destination) of positions along the axis.",
-        )
-    return tree_map(lambda v: ppermute_p.bind1(v, axis_name=one_name(axis_name), perm=pairs), x)
-
-
 def one_name(axis_name: AxisName) -> Any:
     names = names_of(axis_name)
     if len(names) != 1:
@@ -387,14 +311,3 @@ def one_name(axis_name: AxisName) -> Any:
             "Name one axis, or call it once for each of them.",
         )
     return names[0]
-
-
-def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
-    """ppermute where position i receives from perm[i].
-
-    >>> pyjax.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(jnp.arange(3)).tolist()
-    [2, 0, 1]
-    """
-    if sorted(perm) != list(range(len(perm))):
-        fail(ValueError, f"`perm` does not represent a permutation: {perm}")
-    return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])

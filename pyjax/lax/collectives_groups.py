@@ -18,6 +18,7 @@ from pyjax.interpreters.batching import bdim_at_front
 from pyjax.lax.common import shape_of
 from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
+from pyjax.lax.shape import expand_dims
 from pyjax.lax.shape_join import concatenate
 
 Groups = tuple[tuple[int, ...], ...]
@@ -91,15 +92,17 @@ def _check_one_axis(axes: Sequence[Any]) -> None:
         )
 
 
-def take_rows(x: Array, sources: np.ndarray) -> Array:
-    """Rows of the leading dimension by a constant index vector."""
+def take_rows(x: Array, sources: Any) -> Array:
+    """Rows of the leading dimension by an index vector, int32 if it is traced."""
     shape = shape_of(x)
+    known = isinstance(sources, np.ndarray)
+    column = sources.astype(np.int32)[:, None] if known else expand_dims(sources, (1,))
     numbers = GatherDimensionNumbers(
         offset_dims=tuple(range(1, len(shape))), collapsed_slice_dims=(0,), start_index_map=(0,)
     )
     return gather(
         x,
-        sources.astype(np.int32)[:, None],
+        column,
         numbers,
         (1, *shape[1:]),
         mode=GatherScatterMode.PROMISE_IN_BOUNDS,

@@ -173,7 +173,7 @@ def ppermute(
 ) -> Instruction:
     pairs = tuple(
         (group[source], group[target])
-        for group in mesh.groups((axis_name,))
+        for group in mesh.groups(axis_name if isinstance(axis_name, tuple) else (axis_name,))
         for source, target in perm
     )
     attributes = CollectivePermuteAttributes(pairs, ctx.module.next_channel())

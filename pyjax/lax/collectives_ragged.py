@@ -26,12 +26,12 @@ from pyjax.lax.collectives import (
     check_bound,
     named_effects,
     one_name,
-    ppermute,
     varying_after,
 )
 from pyjax.lax.collectives_gather import all_to_all
 from pyjax.lax.collectives_groups import by_groups, checked_groups, group_size
 from pyjax.lax.collectives_lowering import lowering_over_mesh
+from pyjax.lax.collectives_permute import ppermute
 from pyjax.lax.common import dtype_of, shape_of
 from pyjax.lax.compare import full_value, ge, lt, select
 from pyjax.lax.convert import convert_element_type
