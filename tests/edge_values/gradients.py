@@ -22,6 +22,7 @@ _REASONS: dict[str, dict[str, str]] = {
         ),
         "lax.linalg": "lu_pivots_to_permutation",
         "random": "bernoulli bits categorical geometric poisson rademacher randint",
+        "scipy.stats": "rankdata",
     },
     "its result does not depend on the numbers of an array": {
         "numpy": (

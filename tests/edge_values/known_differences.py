@@ -13,6 +13,7 @@ from tests.edge_values.known_errors import ERRORS
 from tests.edge_values.known_gradients import GRADIENTS
 from tests.edge_values.known_scipy import SCIPY
 from tests.edge_values.known_special import SPECIAL
+from tests.edge_values.known_stats import STATS
 from tests.edge_values.known_transformations import TRANSFORMATIONS
 from tests.edge_values.not_smooth import NOT_SMOOTH
 
@@ -174,6 +175,7 @@ KNOWN: tuple[Difference, ...] = (
     *SPECIAL,
     *GRADIENTS,
     *SCIPY,
+    *STATS,
     *TRANSFORMATIONS,
 )
 

@@ -23,7 +23,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     k, p, loc = promote_args_inexact("bernoulli.logpmf", k, p, loc)
     k = k - loc
     value = xlogy(k, p) + xlog1py(1 - k, -p)
-    return jnp.where((k == 0) | (k == 1), value, -np.inf)
+    return jnp.where((k == 0) | (k == 1) | jnp.isnan(k), value, -np.inf)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
