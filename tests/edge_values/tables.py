@@ -26,6 +26,7 @@ from tests.edge_values import (
     table_scipy_stats,
     table_special,
     table_transformations,
+    table_trees,
 )
 from tests.edge_values.rows import Row
 
@@ -51,6 +52,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
     "scipy_stats": table_scipy_stats.ROWS,
     "special": table_special.ROWS,
     "transformations": table_transformations.ROWS,
+    "trees": table_trees.ROWS,
 }
 
 # How many cases of a table have no recorded result; only what is recorded is compared. These are

@@ -27,6 +27,7 @@ OTHERWISE: dict[str, str] = {
     "numpy.ndim": "an object is 0-d, as in NumPy",
     "numpy.shape": "an object is 0-d, as in NumPy",
     "numpy.size": "an object is 0-d, as in NumPy",
+    "tree.leaves": "any object is a leaf",
 }
 
 
