@@ -7,7 +7,9 @@ import pytest
 
 import pyjax
 import pyjax.custom_batching
+import pyjax.debug
 import pyjax.experimental.checkify
+import pyjax.experimental.custom_partitioning
 import pyjax.export
 import pyjax.ffi
 import pyjax.image
@@ -33,6 +35,7 @@ CALLED = "it is bound as a call, which every trace handles itself"
 EARLIER = "other rules take it out of programs before this one is asked"
 NO_FUNCTION = "its results are no differentiable function of its operands"
 UNKNOWN = "what it calls is not known to be linear"
+OF_DEVICES = "it is about how devices compute something, not about what"
 SIZES = "programs with sizes that are traced are compiled in parts"
 WITHOUT = {
     INTEGERS: (
@@ -45,6 +48,7 @@ WITHOUT = {
     EARLIER: "addupdate freeze get new_ref new_tangent_ref swap stop_gradient check dce_sink "
     "symmetric_product unknown_linear_function composite",
     UNKNOWN: "buffer_callback call_exported ffi_call",
+    OF_DEVICES: "custom_partitioning inspect_sharding",
     SIZES: "leading dimension dimension_size",
     NO_FUNCTION: (
         "geqp3 geqrf getrf hessenberg nextafter pmax pmin rng_uniform schur select_and_scatter "
