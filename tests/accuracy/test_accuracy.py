@@ -51,11 +51,13 @@ def test_float64(row: Row) -> None:
 
 
 def test_every_rounding_function_has_a_row() -> None:
-    """What the tables of edge values compare with a tolerance is measured here, too."""
+    """What the tables of edge values compare with a tolerance is measured here, too; but for
+    distributions, which are made of functions that are."""
     measured = {name for row in ROWS for name in row.names.split()}
     rounds = {
         row.name
-        for rows in TABLES.values()
+        for name, rows in TABLES.items()
+        if name != "scipy_stats"
         for row in rows
         if row.elementwise and row.ulp + row.norm
     }
