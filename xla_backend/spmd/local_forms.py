@@ -7,6 +7,8 @@ from collections.abc import Callable
 from xla_backend.hlo.attributes import IotaAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.spmd import indexed, rearranged, windows
 from xla_backend.spmd.on_parts import OnParts
 
@@ -30,15 +32,18 @@ def _reduce(x: OnParts) -> Instruction:
 
 
 def _iota(x: OnParts) -> Instruction:
-    """Counted from the part's position."""
-    a, made = x.node.attributes, x.written()
+    """Counted from the part's position; numbers are rounded once, at the end."""
+    a, shape = x.node.attributes, x.shape
     assert isinstance(a, IotaAttributes)
     axes = x.results[0].dims[a.dimension]
     if not axes:
-        return made
-    start = x.b.position(axes, made.shape.dimensions[a.dimension])
-    start = x.b.convert(start, made.shape.element_type)
-    return x.b.binary(Opcode.ADD, made, x.b.broadcast(start, made.shape.dimensions, ()))
+        return x.written()
+    b, dims = x.b, shape.dimensions
+    type = shape.element_type
+    exact = type if type.is_integral else PrimitiveType.S32
+    start = b.convert(b.position(axes, dims[a.dimension]), exact)
+    numbers = b.iota(Shape.array(exact, dims), a.dimension)
+    return b.convert(b.binary(Opcode.ADD, numbers, b.broadcast(start, dims, ())), type)
 
 
 _FORMS: dict[Opcode, Callable[[OnParts], Instruction]] = {

@@ -46,8 +46,8 @@ def test_many_random_programs_on_several_devices(start):
 
 
 # What went wrong once: seeds of programs whose root was inlined with its sharding, that returned
-# values which said something else, shared bodies of loops, and reinterpreted bits.
-@pytest.mark.parametrize("seed", [10, 148, 245, 500, 567, 985, 1857])
+# values which said something else, shared bodies of loops, reinterpreted bits, counted in few bits.
+@pytest.mark.parametrize("seed", [10, 148, 245, 500, 567, 985, 1857, 21864])
 def test_random_program_on_several_devices_again(seed):
     assert check_partitioned(seed) is None
 

@@ -47,7 +47,9 @@ FORMS = {
         ROWS,
     ),
     "iota": (
-        NOTHING + "// CHECK: f32[2,6] iota(), iota_dimension=0\n// CHECK: ROOT {{.*}} add(",
+        NOTHING
+        + "// CHECK: s32[2,6] iota(), iota_dimension=0\n// CHECK: add(\n"
+        + "// CHECK: ROOT {{.*}} f32[2,6] convert(",
         "ROOT r = f32[8,6] iota(), iota_dimension=0",
         ROWS,
     ),

@@ -99,6 +99,8 @@ def test_one_operand(name):
 def test_iota_counts_from_the_parts_position():
     check(f"ROOT r = s32[8,4] iota(), iota_dimension=0, sharding={ROWS}", 4)
     check(f"ROOT r = f32[8,4] iota(), iota_dimension=1, sharding={COLUMNS}", 4)
+    for type in ("f8e4m3", "bf16", "c64", "s8"):  # 26 is not 25 rounded and 1
+        check(f"ROOT r = {type}[100,4] iota(), iota_dimension=0, sharding={ROWS}", 4)
 
 
 def test_constants_are_cut():
