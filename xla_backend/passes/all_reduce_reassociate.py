@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xla_backend.hlo.attributes import CollectiveAttributes
 from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
-from xla_backend.passes.collectives import exchanged_alike, one_operation
+from xla_backend.passes.collectives import exchanged_alike
 
 
 class AllReduceReassociation(HloPass):
@@ -39,7 +40,7 @@ def _takes_both(node: Instruction) -> bool:
     return (
         first.opcode is second.opcode
         and not first.shape.is_tuple
-        and one_operation(first) is node.opcode
+        and monoid(first.called[0]) is node.opcode
         and exchanged_alike(first, second)
         and all(list(exchange.users) == [node] for exchange in node.operands)
     )

@@ -6,25 +6,9 @@ from collections.abc import Sequence
 
 from xla_backend.hlo.attributes import CollectiveAttributes, DynamicSliceAttributes
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.topology import Groups, Topology
 from xla_backend.passes.participant_values import value_by_participant
-
-
-def one_operation(node: Instruction) -> Opcode | None:
-    """The operation by which a collective combines scalars, if it is one that may be done in any
-    order."""
-    (computation,) = node.called
-    root = computation.root
-    assert root is not None
-    simple = len(computation) == 3 and set(root.operands) == set(computation.parameters)
-    return root.opcode if simple and root.opcode in _ANY_ORDER else None
-
-
-_ANY_ORDER = (
-    Opcode.ADD, Opcode.MULTIPLY, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR,
-)  # fmt: skip
 
 
 def exchanged_alike(first: Instruction, second: Instruction) -> bool:
@@ -37,7 +21,7 @@ def key_of(node: Instruction) -> tuple[object, ...]:
     """What two collectives have in common that can be one."""
     a = node.attributes
     assert isinstance(a, CollectiveAttributes)
-    operation = one_operation(node) if node.called else None
+    operation = monoid(node.called[0]) if node.called else None
     types = tuple(dict.fromkeys(x.shape.element_type for x in node.operands if node.called))
     return (
         node.opcode, a.replica_groups, a.channel_id is None, a.dimensions,
@@ -45,8 +29,10 @@ def key_of(node: Instruction) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def topology_of(module: HloModule) -> Topology:
-    """Who runs a module."""
+def topology_of(node: Instruction) -> Topology:
+    """Who runs an instruction's module."""
+    assert node.parent is not None and node.parent.module is not None
+    module = node.parent.module
     return Topology(module.replica_count, module.num_partitions)
 
 

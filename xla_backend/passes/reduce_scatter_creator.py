@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from xla_backend.hlo.attributes import CollectiveAttributes
-from xla_backend.hlo.instruction import Computation, Instruction
-from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.topology import Topology
-from xla_backend.passes.base import HloPass
+from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.collectives import sliced_by_position, topology_of
 from xla_backend.passes.emit import Emit
 
 
-class ReduceScatterCreator(HloPass):
+def _scattered(node: Instruction) -> Instruction | None:
+    summed = node.operands[0]
+    if summed.opcode is not Opcode.ALL_REDUCE or list(summed.users) != [node]:
+        return None
+    a, topology = summed.attributes, topology_of(node)
+    assert isinstance(a, CollectiveAttributes)
+    found = sliced_by_position(node, topology.groups(summed), topology)
+    if found is None or a.channel_id is None:
+        return None
+    dimension, groups = found
+    attributes = CollectiveAttributes(
+        groups, a.channel_id, (dimension,), use_global_device_ids=True
+    )
+    return Emit(node).add(
+        Opcode.REDUCE_SCATTER, summed.operands, attributes, summed.called, shape=node.shape
+    )
+
+
+class ReduceScatterCreator(RuleTablePass):
     """dynamic-slice(all-reduce(x)) -> reduce-scatter(x), where each device of a group takes another
     part of one dimension.
 
@@ -22,38 +38,4 @@ class ReduceScatterCreator(HloPass):
 
     name = "reduce-scatter-creator"
     opcodes = frozenset({Opcode.ALL_REDUCE})
-
-    def run(self, module: HloModule) -> bool:
-        self._topology = topology_of(module)
-        return super().run(module)
-
-    def run_on_computation(self, computation: Computation) -> bool:
-        changed = False
-        for node in computation.post_order(Opcode.DYNAMIC_SLICE):
-            if not self.may_rewrite():
-                break
-            scattered = _scattered(node, self._topology)
-            if scattered is not None:
-                computation.replace(node, scattered)
-                self.rewritten()
-                changed = True
-        return changed
-
-
-def _scattered(node: Instruction, topology: Topology) -> Instruction | None:
-    summed = node.operands[0]
-    if summed.opcode is not Opcode.ALL_REDUCE or list(summed.users) != [node]:
-        return None
-    a = summed.attributes
-    assert isinstance(a, CollectiveAttributes)
-    found = sliced_by_position(node, topology.groups(summed), topology)
-    if found is None or a.channel_id is None:
-        return None
-    dimension, groups = found
-    attributes = CollectiveAttributes(
-        groups, a.channel_id, (dimension,), use_global_device_ids=True
-    )
-    b = Emit(node)
-    return b.add(
-        Opcode.REDUCE_SCATTER, summed.operands, attributes, summed.called, shape=node.shape
-    )
+    rules = {Opcode.DYNAMIC_SLICE: (_scattered,)}

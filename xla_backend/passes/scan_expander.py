@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.hlo.attributes import ScanAttributes, WindowAttributes, WindowDimension
-from xla_backend.hlo.identities import identity_of
 from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.monoids import identity_of
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.counted_loop import COUNTER, counted_loop, row, with_row

@@ -17,8 +17,9 @@ from xla_backend.hlo.attributes import (
     SortAttributes,
 )
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.spmd.combiners import is_identity, simple_combiner
+from xla_backend.spmd.combiners import is_identity
 from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factors import Dims, FactorMaker, Factors, no_factors
 from xla_backend.spmd.indexed_factors import (
@@ -128,7 +129,7 @@ def _reduce(node: Instruction) -> Factors:
     away = set(node.attributes.dimensions)
     arrays = node.operands[: len(node.operands) // 2]
     inits = node.operands[len(arrays) :]
-    combiner = simple_combiner(node.called[0]) if len(arrays) == 1 else None
+    combiner = monoid(node.called[0]) if len(arrays) == 1 else None
     if combiner is not None and not is_identity(inits[0], combiner):
         combiner = None
     m = FactorMaker()

@@ -9,8 +9,8 @@ import numpy as np
 
 from xla_backend.hlo.attributes import DynamicSliceAttributes, GatherAttributes, ScatterAttributes
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import identity_of, monoid
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.spmd.combiners import identity, simple_combiner
 from xla_backend.spmd.on_parts import OnParts
 from xla_backend.spmd.specs import Axes
 
@@ -105,7 +105,7 @@ def gather(x: OnParts) -> Instruction:
     if mask is None:
         return made
     assert x.factors.combiner is not None
-    nothing = b.constant(identity(x.factors.combiner, made.shape.element_type))
+    nothing = b.constant(identity_of(x.factors.combiner, made.shape.element_type))
     numbered = [d for d in range(made.shape.rank) if d not in a.offset_dims]
     chosen = b.broadcast(mask, made.shape.dimensions, numbered)
     other = b.broadcast(nothing, made.shape.dimensions, ())
@@ -121,9 +121,9 @@ def scatter(x: OnParts) -> Instruction:
         x.operands[count] = _shifted(x, count, cut, a)
     partial = x.partial()
     if partial:
-        combiner = simple_combiner(x.node.called[0])
+        combiner = monoid(x.node.called[0])
         assert combiner is not None
-        nothing = b.constant(identity(combiner, x.operands[0].shape.element_type))
+        nothing = b.constant(identity_of(combiner, x.operands[0].shape.element_type))
         x.fill_padding(count + 1, nothing)
         x.operands[0] = _on_first(x, partial, nothing)
     return x.written()

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from xla_backend.hlo.attributes import DynamicSliceAttributes, GatherAttributes, ScatterAttributes
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.shape import Shape
-from xla_backend.spmd.combiners import joining, simple_combiner
+from xla_backend.spmd.combiners import joining
 from xla_backend.spmd.factors import FactorMaker, Factors, no_factors
 
 # A slice of at most this part of a dimension is found by its owners; of more, all is gathered.
@@ -100,7 +101,7 @@ def scatter(node: Instruction) -> Factors:
     for d in a.scatter_dims_to_operand_dims:
         if d in a.inserted_window_dims:
             of_array[d] = (m.new(array.dimensions[d]),)
-    combiner = simple_combiner(node.called[0]) if count == 1 else None
+    combiner = monoid(node.called[0]) if count == 1 else None
     reduced = []
     for k in numbered:
         if combiner is not None and k not in a.scatter_indices_batching_dims:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import Attributes
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import identity_of
 from xla_backend.hlo.shape import Shape
-from xla_backend.spmd.combiners import identity, joining
+from xla_backend.spmd.combiners import joining
 from xla_backend.spmd.exchange import PartBuilder
 from xla_backend.spmd.factors import Factors
 from xla_backend.spmd.halo import (
@@ -106,7 +107,7 @@ class OnParts:
         size = self.node.operands[k].shape.dimensions[dimension]
         combiner = joining(x.shape.element_type)
         assert combiner is not None
-        nothing = b.constant(identity(combiner, x.shape.element_type))
+        nothing = b.constant(identity_of(combiner, x.shape.element_type))
         here = b.minus(b.convert_index(start), b.position(axes, part))
         sizes = list(x.shape.dimensions)
         sizes[dimension] = length

@@ -9,8 +9,9 @@ from xla_backend.hlo.attributes import (
     WindowDimension,
 )
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.spmd.combiners import is_identity, simple_combiner
+from xla_backend.spmd.combiners import is_identity
 from xla_backend.spmd.factors import FactorMaker, Factors, no_factors
 
 
@@ -106,7 +107,7 @@ def reduce_window(node: Instruction) -> Factors:
     assert isinstance(a, WindowAttributes)
     arrays = len(node.operands) // 2
     source, result = node.operands[0].shape.dimensions, node.shape.flatten()[0].dimensions
-    combiner = simple_combiner(node.called[0]) if arrays == 1 else None
+    combiner = monoid(node.called[0]) if arrays == 1 else None
     sums = combiner is not None and is_identity(node.operands[1], combiner)
     m, is_first = FactorMaker(), True
     dims, moved = no_factors(node.operands[0].shape), []

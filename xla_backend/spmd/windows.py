@@ -10,7 +10,7 @@ from xla_backend.hlo.attributes import (
     WindowDimension,
 )
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.spmd.combiners import simple_combiner
+from xla_backend.hlo.monoids import monoid
 from xla_backend.spmd.halo import Along, masked, positions, without_padding
 from xla_backend.spmd.on_parts import OnParts
 from xla_backend.spmd.rearranged import bring_dilated
@@ -120,7 +120,7 @@ def _with_sums_before(x: OnParts, made: Instruction, d: int) -> Instruction:
     b, axes = x.b, x.results[0].dims[d]
     a = x.node.attributes
     assert isinstance(a, WindowAttributes)
-    combiner = simple_combiner(x.node.called[0])
+    combiner = monoid(x.node.called[0])
     assert combiner is not None
     forward = a.window[d].padding_low > 0
     dims, count = made.shape.dimensions, b.mesh.count(axes)

@@ -8,9 +8,9 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
-from xla_backend.spmd.annotations import Annotations, sharding_of
+from xla_backend.spmd.annotations import sharding_of
 from xla_backend.spmd.pipeline import prepare_and_partition
-from xla_backend.spmd.specs import PrimeMesh, Spec, whole
+from xla_backend.tools.fuzz.partitioned_checks import annotations_of, place_of, specs_of
 
 SUM = """sum { a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -28,33 +28,6 @@ def partitioned(module: HloModule) -> HloModule:
     assert prepare_and_partition(copy) is not None
     verify(copy)
     return copy
-
-
-def index(spec: Spec, mesh: PrimeMesh, device: int, shape) -> tuple[slice, ...]:  # type: ignore[no-untyped-def]
-    """Where in an array a device's part is."""
-    found = []
-    for size, axes in zip(shape, spec.dims):
-        size //= mesh.count(axes)
-        position = mesh.positions(axes)[device]
-        found.append(slice(position * size, (position + 1) * size))
-    return tuple(found)
-
-
-def annotations(module: HloModule) -> Annotations:
-    nodes = [n for c in module.computations for n in c.instructions]
-    return Annotations(
-        [s for n in nodes if (s := sharding_of(n)) is not None], module.num_partitions
-    )
-
-
-def specs_of(module: HloModule, node) -> list[Spec]:  # type: ignore[no-untyped-def]
-    """Those that an instruction says of itself; whole where it says nothing."""
-    read, sharding = annotations(module), sharding_of(node)
-    leaves = node.shape.flatten()
-    if sharding is None:
-        return [whole(s) for s in leaves]
-    each = sharding.elements or (sharding,) * len(leaves)
-    return [read.spec(own, shape) for own, shape in zip(each, leaves)]
 
 
 def arguments_of(module: HloModule, seed: int = 0) -> list[np.ndarray]:
@@ -85,18 +58,18 @@ def check(body: str, devices: int, called: str = SUM, arguments=None, run=None) 
                 computation.replace(node, node.operands[0])
     want = evaluate(single, given)
     done = partitioned(module)
-    mesh = annotations(module).mesh
-    specs = [s for p in module.entry.parameters for s in specs_of(module, p)]
+    reader = annotations_of(module)
+    specs = [s for p in module.entry.parameters for s in specs_of(reader, p)]
     cut = [
-        [np.array(x[index(s, mesh, d, x.shape)]) for x, s in zip(given, specs)]
+        [np.array(x[place_of(s, reader.mesh, d, x.shape)]) for x, s in zip(given, specs)]
         for d in range(devices)
     ]
     got = (run or evaluate_partitioned)(done, cut)
     root = module.entry.root
     assert sharding_of(root) is not None, "the test says how the result is cut"
     for device, results in enumerate(got):
-        for x, y, spec in zip(results, want, specs_of(module, root), strict=True):
-            part = y[index(spec, mesh, device, y.shape)]
+        for x, y, spec in zip(results, want, specs_of(reader, root), strict=True):
+            part = y[place_of(spec, reader.mesh, device, y.shape)]
             assert x.shape == part.shape, (x.shape, part.shape)
             if x.dtype.kind in "fc":
                 np.testing.assert_allclose(x, part, rtol=1e-5, atol=1e-5)

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from pass_checks import STYLE, match_checks
-from spmd_checks import index
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
@@ -25,6 +24,7 @@ from xla_backend.stablehlo.parser import parse_module
 from xla_backend.stablehlo.printer import module_to_text
 from xla_backend.stablehlo.to_hlo import module_to_hlo
 from xla_backend.targets.cpu.client import CpuClient
+from xla_backend.tools.fuzz.partitioned_checks import place_of
 
 HEAD = """\
 module @jit_f attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
@@ -215,7 +215,7 @@ def _check_values(
     def parts(arrays, shardings, shapes, device):  # type: ignore[no-untyped-def]
         specs = [read.spec(own, shape) for own, shape in zip(shardings, shapes, strict=True)]
         return [
-            np.asarray(x)[index(s, read.mesh, device, np.shape(x))]
+            np.asarray(x)[place_of(s, read.mesh, device, np.shape(x))]
             for x, s in zip(arrays, specs, strict=True)
         ]
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
 from xla_backend.hlo.evaluator.scalar_computations import apply_scalar
-from xla_backend.hlo.identities import identity_of
 from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.monoids import identity_of
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 

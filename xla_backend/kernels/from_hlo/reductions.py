@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.identities import identity_of
 from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.monoids import identity_of, monoid
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import real_type
@@ -26,30 +26,6 @@ from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import Combiner, Value
 
 P = PrimitiveType
-_MONOIDS = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.MULTIPLY,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.AND,
-        Opcode.OR,
-        Opcode.XOR,
-    }
-)
-
-
-def monoid(computation: Computation) -> Opcode | None:
-    """The opcode if the computation is that one operation on its two parameters."""
-    root = computation.root
-    assert root is not None
-    if (
-        root.opcode in _MONOIDS
-        and len(computation.parameters) == 2
-        and set(root.operands) == set(computation.parameters)
-    ):
-        return root.opcode
-    return None
 
 
 class Reduction:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from xla_backend.hlo.attributes import WindowDimension
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import identity_of, monoid
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.from_hlo.attribute_access import attrs
@@ -14,7 +15,7 @@ from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, pa
 from xla_backend.kernels.from_hlo.indexing_rules import dynamic_starts, unclamped
 from xla_backend.kernels.from_hlo.iteration_space import IterationSpace
 from xla_backend.kernels.from_hlo.nests import close_loops, open_loops, pointwise_nest, row_edges
-from xla_backend.kernels.from_hlo.reductions import identity_of, monoid, window_position
+from xla_backend.kernels.from_hlo.reductions import window_position
 from xla_backend.kernels.index import ZERO, Index, constant, delinearize, linearize
 from xla_backend.kernels.ir import Buffer, BufferRole, Value
 

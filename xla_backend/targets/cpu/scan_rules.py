@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import identity_of, monoid
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.nests import scan_axis
-from xla_backend.kernels.from_hlo.reductions import identity_of, monoid
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Step
 from xla_backend.targets.cpu.routines.contracts import ROUTINES

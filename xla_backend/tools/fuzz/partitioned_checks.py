@@ -14,7 +14,6 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.verifier import verify
 from xla_backend.passes.sharding_remover import ShardingRemover
 from xla_backend.spmd.annotations import Annotations, sharding_of
@@ -111,11 +110,11 @@ def check_cut(module: HloModule, seed: int, rounds: Sequence[int] = ROUNDS) -> F
     except Exception as error:
         return Failure("compilation", "", told(error))
     assert module.entry is not None and module.entry.root is not None
-    reader = Annotations(_said(module), module.num_partitions)
-    specs = [spec for p in module.entry.parameters for spec in _specs(reader, p)]
+    reader = annotations_of(module)
+    specs = [spec for p in module.entry.parameters for spec in specs_of(reader, p)]
     cut = [
         [
-            np.array(x[_place(s, reader.mesh, d, x.shape)])
+            np.array(x[place_of(s, reader.mesh, d, x.shape)])
             for x, s in zip(expectation.arguments, specs)
         ]
         for d in range(module.num_partitions)
@@ -124,7 +123,7 @@ def check_cut(module: HloModule, seed: int, rounds: Sequence[int] = ROUNDS) -> F
         got = evaluate_partitioned(parts, cut, seed=0)
     except Exception as error:
         return Failure("execution", "", told(error))
-    wanted = _specs(reader, module.entry.root)
+    wanted = specs_of(reader, module.entry.root)
     try:
         joined = [
             _joined([results[k] for results in got], spec, reader.mesh, like.shape)
@@ -136,12 +135,14 @@ def check_cut(module: HloModule, seed: int, rounds: Sequence[int] = ROUNDS) -> F
     return None if wrong is None else Failure("divergence", "", wrong)
 
 
-def _said(module: HloModule) -> list[Sharding]:
+def annotations_of(module: HloModule) -> Annotations:
+    """The reader of what a module's instructions say."""
     nodes = [node for c in module.computations for node in c.instructions]
-    return [s for node in nodes if (s := sharding_of(node)) is not None]
+    said = [s for node in nodes if (s := sharding_of(node)) is not None]
+    return Annotations(said, module.num_partitions)
 
 
-def _specs(reader: Annotations, node: Instruction) -> list[Spec]:
+def specs_of(reader: Annotations, node: Instruction) -> list[Spec]:
     """How the leaves of a parameter, or of the root, are cut."""
     sharding, leaves = sharding_of(node), node.shape.flatten()
     if sharding is None:
@@ -150,8 +151,8 @@ def _specs(reader: Annotations, node: Instruction) -> list[Spec]:
     return [reader.spec(own, leaf) for own, leaf in zip(each, leaves)]
 
 
-def _place(spec: Spec, mesh: PrimeMesh, device: int, dims: Sequence[int]) -> tuple[slice, ...]:
-    """Where in an array the part of a device is."""
+def place_of(spec: Spec, mesh: PrimeMesh, device: int, dims: Sequence[int]) -> tuple[slice, ...]:
+    """Where in an array that is cut evenly the part of a device is."""
     found = []
     for size, axes in zip(dims, spec.dims):
         size //= mesh.count(axes)
@@ -167,7 +168,7 @@ def _joined(
     result = np.empty(dims, parts[0].dtype)
     seen: dict[tuple[tuple[int, int], ...], np.ndarray] = {}
     for device, part in enumerate(parts):
-        place = _place(spec, mesh, device, dims)
+        place = place_of(spec, mesh, device, dims)
         before = seen.setdefault(tuple((s.start, s.stop) for s in place), part)
         if before.tobytes() != part.tobytes():
             raise ValueError(f"device {device} has other values than a device with the same part")

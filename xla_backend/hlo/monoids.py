@@ -1,4 +1,4 @@
-"""Neutral elements of the operations that reductions use."""
+"""Operations on two scalars that combine values in any order, and their neutral elements."""
 
 from __future__ import annotations
 
@@ -7,19 +7,38 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 
 P = PrimitiveType
+_MONOIDS = frozenset(
+    {
+        Opcode.ADD,
+        Opcode.MULTIPLY,
+        Opcode.MAXIMUM,
+        Opcode.MINIMUM,
+        Opcode.AND,
+        Opcode.OR,
+        Opcode.XOR,
+    }
+)
+
+
+def monoid(computation: Computation) -> Opcode | None:
+    """The opcode if the computation is that one operation on its two parameters."""
+    root, parameters = computation.root, computation.parameters
+    assert root is not None
+    simple = len(parameters) == 2 and set(root.operands) == set(parameters)
+    return root.opcode if simple and root.opcode in _MONOIDS else None
 
 
 def identity_of(opcode: Opcode, type: P) -> Any:
-    """The neutral element of a monoid, or None for types that have no plain one."""
-    if type.is_complex:
-        return None
+    """The neutral element of a monoid; of float sums -0, as 0 would change -0."""
     dtype = type.numpy_dtype
     if opcode is Opcode.ADD:
-        return np.asarray(-0.0 if type.is_floating else 0).astype(dtype)[()]
+        zero = -0.0 if type.is_floating else complex(-0.0, -0.0) if type.is_complex else 0
+        return np.asarray(zero).astype(dtype)[()]
     if opcode is Opcode.MULTIPLY:
         return np.asarray(1).astype(dtype)[()]
     if opcode in (Opcode.OR, Opcode.XOR):
