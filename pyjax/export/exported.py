@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,6 +35,7 @@ from pyjax.export.trees import tree_from_json, tree_to_json
 from pyjax.export.versions import checked_version
 from xla_backend.hlo.module import HloModule
 from xla_backend.process.bounded_cache import BoundedCache, Budget
+from xla_backend.process.lazy import lazy
 
 # Programs made of ones with symbolic sizes, of all of them together.
 _INSTANCES = Budget("exported programs at sizes", entries=512, nbytes=64 << 20)
@@ -126,12 +126,12 @@ class Exported:
 
     # -- symbolic sizes ----------------------------------------------------------------------------
 
-    @functools.cached_property
+    @lazy
     def _scope(self) -> Scope | None:
         """Of symbolic sizes; None if all are numbers."""
         return scope_of(self.in_avals)
 
-    @functools.cached_property
+    @lazy
     def _instances(self) -> BoundedCache[Any, Exported]:
         return BoundedCache(_INSTANCES, lambda made: len(made.mlir_module_serialized))
 
@@ -159,7 +159,7 @@ class Exported:
 
     # -- the parts of a call -----------------------------------------------------------------------
 
-    @functools.cached_property
+    @lazy
     def differentiable(self) -> Any:
         """The flat function with its derivative."""
         return with_derivative(self)
@@ -169,7 +169,7 @@ class Exported:
         """Whether calls run on platforms that the program was not exported for."""
         return DisabledSafetyCheck.platform() in self.disabled_safety_checks
 
-    @functools.cached_property
+    @lazy
     def _module(self) -> HloModule:
         kept = [self.in_avals[i] for i in self.module_kept_var_idx]
         return checked_module(
@@ -188,7 +188,7 @@ class Exported:
         """Whether the derivative is known."""
         return self._get_vjp is not None
 
-    @functools.cached_property
+    @lazy
     def _vjp(self) -> Exported:
         if self._get_vjp is None:
             fail(

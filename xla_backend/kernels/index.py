@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Union
+
+from xla_backend.process.lazy import lazy
 
 # More elements than any array has, for parameters that count them; so many need indices of 64 bits.
 MOST_ELEMENTS = 1 << 40
@@ -60,11 +61,11 @@ class FloorDiv:
     index: Index
     divisor: int
 
-    @cached_property
+    @lazy
     def depth(self) -> int:
         return self.index.depth
 
-    @cached_property
+    @lazy
     def bounds(self) -> tuple[int, int]:
         low, high = self.index.bounds
         return low // self.divisor, high // self.divisor
@@ -80,11 +81,11 @@ class Mod:
     index: Index
     divisor: int
 
-    @cached_property
+    @lazy
     def depth(self) -> int:
         return self.index.depth
 
-    @cached_property
+    @lazy
     def bounds(self) -> tuple[int, int]:
         return 0, min(self.divisor - 1, self.index.bounds[1])
 

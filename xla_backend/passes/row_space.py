@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from xla_backend.hlo.attributes import DimensionsAttributes, GatherAttributes
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, cost_of
+from xla_backend.process.lazy import lazy
 
 # Where an instruction is needed: at each element of a row, once for the row, at some computed
 # element of the row, or anywhere else.
@@ -48,7 +48,7 @@ class RowSpace:
         dimensions = reduce.operands[0].shape.dimensions
         return RowSpace(dimensions, tuple(sorted(reduce.attributes.dimensions)))
 
-    @cached_property
+    @lazy
     def segments(self) -> list[tuple[int, bool]]:
         """(size, reduced) of maximal runs of neighbouring dimensions, outermost first."""
         result: list[tuple[int, bool]] = []
@@ -66,7 +66,7 @@ class RowSpace:
     def elements(self) -> int:
         return math.prod(self.dimensions)
 
-    @cached_property
+    @lazy
     def row_length(self) -> int:
         return math.prod(size for size, reduced in self.segments if reduced)
 
@@ -79,7 +79,7 @@ class RowSpace:
         """Whether the elements of a row are neighbours in memory."""
         return bool(self.segments) and self.segments[-1][1]
 
-    @cached_property
+    @lazy
     def plane(self) -> int:
         """Elements of the smallest contiguous stretch that holds whole rows."""
         first = next((i for i, (_, r) in enumerate(self.segments) if r), len(self.segments))

@@ -12,12 +12,13 @@ import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from xla_backend.process.lazy import lazy
 
 # Short name of a text -> its key in the metadata.
 TEXTS = {"hlo": "hlo.txt", "stablehlo": "stablehlo.mlir", "opt": "opt_hlo.txt"}
@@ -44,7 +45,7 @@ class CorpusProgram:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
 
-    @cached_property
+    @lazy
     def arrays(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """(inputs, expected outputs) with their true dtypes."""
         with np.load(self.folder / self.metadata["files"]["npz"]) as stored:

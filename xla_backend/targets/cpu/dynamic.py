@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cached_property
 from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
@@ -36,6 +35,7 @@ from xla_backend.passes.levels import pass_filter
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.standard import expansion, simplification
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.process.lazy import lazy
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
 from xla_backend.targets.cpu.native import NativeExecutable
@@ -88,7 +88,7 @@ class ElementwiseCode:
         self.cycles_per_element = facts.cycles_per_element
         self._make_stages = stages
 
-    @cached_property
+    @lazy
     def stages(self) -> ElementwiseStages:
         """What the program went through."""
         return self._make_stages()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from xla_backend.llvm.jit import Library
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.passes.base import PassRun, pass_report
 from xla_backend.passes.buffer_assignment import BufferAssignment
+from xla_backend.process.lazy import lazy
 from xla_backend.program.ir import Program
 from xla_backend.program.printer import program_to_text
 from xla_backend.runtime.client import Device, ExecutionContext
@@ -122,7 +122,7 @@ class CpuExecutable(NativeExecutable):
         if options.num_threads is not None and facts.host_calls:
             self._call = _limited(self._call, options.num_threads)
 
-    @cached_property
+    @lazy
     def stages(self) -> Stages:
         """What the program went through."""
         return self._make_stages()
@@ -210,13 +210,13 @@ class CpuExecutable(NativeExecutable):
             )
         return SharedSession(self._facts.meetings, shared, processes, self._title, self._kind)
 
-    @cached_property
+    @lazy
     def _title(self) -> str:
         """The program, for messages of other processes."""
         arrays = ", ".join(map(str, self._facts.parameters))
         return f"{self._name}({arrays if len(arrays) < 200 else arrays[:200] + ' ...'})"
 
-    @cached_property
+    @lazy
     def _kind(self) -> str:
         """Equal for programs that several processes may run together. Names of instructions are no
         part: code that comes from disk may have those of another module."""
@@ -259,12 +259,12 @@ class CpuExecutable(NativeExecutable):
         """The program as LLVM text."""
         return self.stages.kernels.module.to_text()
 
-    @cached_property
+    @lazy
     def loop_ir(self) -> dict[str, str]:
         """Kernel name -> its loop nest as text."""
         return self.stages.kernels.texts()
 
-    @cached_property
+    @lazy
     def emitted_kernels(self) -> list[EmittedKernel]:
         """Every generated kernel with its code; made on first use."""
         return self.stages.kernels.emitted()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm import objects
 from xla_backend.passes.buffer_assignment import assign_buffers
+from xla_backend.process.lazy import lazy
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.compiler import codegen_level, write_code
 from xla_backend.targets.cpu.kernel_listing import KernelListing
@@ -40,7 +39,7 @@ class CpuTargetCode(TargetCode):
         self._fast_math = kernels.module.fast_math
         self._level = level
 
-    @cached_property
+    @lazy
     def _llvm_ir(self) -> str:
         return self._kernels.module.to_text()
 
@@ -59,7 +58,7 @@ class CpuTargetCode(TargetCode):
             "llvm": self._llvm_ir,
         }
 
-    @cached_property
+    @lazy
     def _groups(self) -> tuple[list[str], list[str]]:
         """Groups of kernels that the program calls, and what else it and they need."""
         declare_kernels()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 from xla_backend.compile_options import CompileOptions
@@ -15,6 +14,7 @@ from xla_backend.hlo.errors import HloError
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.process.lazy import lazy
 from xla_backend.program.ir import (
     Call,
     Launch,
@@ -84,11 +84,11 @@ class GeneratedCode:
             kernel: step.name for step in steps for kernel in kernels_of(program, step.steps)
         }
 
-    @cached_property
+    @lazy
     def llvm_ir(self) -> str:
         return self._replaced(self._options.gpu.llvm_files) or self._module.to_text()
 
-    @cached_property
+    @lazy
     def ptx(self) -> str:
         return self._replaced(self._options.gpu.ptx_files) or compile_ptx(
             self.llvm_ir, self.architecture, cache=True
@@ -111,7 +111,7 @@ class GeneratedCode:
         """
         return self._assembled
 
-    @cached_property
+    @lazy
     def _assembled(self) -> Assembled:
         wanted = self._options.gpu
         made = assemble(
