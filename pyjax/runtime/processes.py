@@ -17,6 +17,7 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.joined import Joined, joined
+from xla_backend.runtime.processes.world import Gathering
 
 
 class DistributedClient:
@@ -67,16 +68,20 @@ def _gathered(
     members: Sequence[int] | None,
     what: str,
 ) -> list[Any]:
-    what = f"process {shared.world.index} waits in {what}"
     seconds = float(current_debug_options().xla_cpu_collective_timeout_seconds)
+    begun: list[Gathering] = []
 
-    def watch(missing: Sequence[int]) -> None:
-        shared.exchanges.check_not_ahead(missing, what)
+    def watch(gathering: Gathering) -> None:
+        begun[:] = [gathering]
+        shared.exchanges.watch_gathering(gathering)
 
     try:
         return shared.world.gather(label, arrays, members, what, seconds, watch)
     except ProcessFailure as error:
         raise new_error(JaxRuntimeError, str(error)) from None
+    finally:
+        for gathering in begun:
+            shared.exchanges.end_gathering(gathering)
 
 
 def check_equal_in_processes(value: Any, group: DeviceGroup) -> None:

@@ -41,13 +41,15 @@ def run(
     *arguments: object,
     devices: int = 1,
     flags: str = "",
-    options: tuple[str, ...] = (),
+    supervised: bool = False,
     seconds: float = 120,
 ) -> Ended:
     """Run a program of this folder.
 
     Args:
-      devices: of each process.   flags: further ones of XLA.   options: of mpiexec.
+      devices: of each process.   flags: further ones of XLA.
+      supervised: what the launcher starts outlives a process that is killed, for a while, so that
+        it does not end the others.
     """
     assert MPIEXEC is not None
     environment = {
@@ -56,7 +58,8 @@ def run(
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PYTHONUNBUFFERED": "1",
     }
-    command = [MPIEXEC, *options, "-n", str(processes), sys.executable]
+    outlive = ["sh", "-c", '"$@"; [ $? = 137 ] && sleep 15; exit 1', "sh"] if supervised else []
+    command = [MPIEXEC, "-n", str(processes), *outlive, sys.executable]
     start = time.monotonic()
     done = subprocess.run(
         [*command, str(PROGRAMS / program), *map(str, arguments)],

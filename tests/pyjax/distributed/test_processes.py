@@ -61,8 +61,22 @@ def test_ends_of_one(how: str, text: str) -> None:
         assert part in done.output, (part, done.output)
 
 
-@pytest.mark.slow
-def test_a_killed_process() -> None:
-    """The launcher ends the others."""
-    done = run("ending.py", 2, "kill", seconds=60)
+def test_circles_are_named() -> None:
+    done = run("circles.py", 3)
+    assert done.returncode == 0 and done.output.count("is through") == 3, done.output
+
+
+def _shared_files() -> set[str]:
+    return {path.name for path in Path("/dev/shm").glob("mpich_shm_*")}
+
+
+@pytest.mark.parametrize("supervised", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_killed_process(supervised: bool) -> None:
+    """The launcher ends the others. Where it does not notice, they say who is gone."""
+    before = _shared_files()
+    done = run("ending.py", 3, "kill", seconds=60, supervised=supervised)
     assert done.returncode != 0 and done.seconds < 25, done.output
+    if supervised:
+        assert "process 1 is gone without a word" in done.output, done.output
+        assert "waits in %all-reduce" in done.output and "ending.py:2" in done.output
+    assert _shared_files() <= before

@@ -26,17 +26,13 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.mpi import ALIGNMENT, Sending, aligned_bytes
 from xla_backend.runtime.processes.needs import Cut, Reading
-from xla_backend.runtime.processes.world import World
+from xla_backend.runtime.processes.waits import ALIKE, Key, Stay, Wait, Waits
+from xla_backend.runtime.processes.world import Gathering, World
 
-_TOPIC, _FAILED, _STUCK = "exchange", "failed", "stuck"
+_TOPIC, _FAILED = "exchange", "failed"
 # Seconds after which a process says that it cannot go on by itself.
 _STUCK_AFTER = 0.5
 _LONGEST_REASON = 2000
-_ALIKE = "all processes must run the same programs in the same order, on arrays of the same shapes"
-
-
-# Of an exchange in a run: the number of its site, of the group, and how often it was there.
-_Key = tuple[int, int, int]
 
 
 class Site(Value):
@@ -53,14 +49,32 @@ class Site(Value):
     results: int
 
 
+class Identity(NamedTuple):
+    """Tells programs apart that cannot run together.
+
+    Fields:
+      kind: its name, arrays and collectives.   devices: numbers of those that it runs on, in order.
+      content: a digest of all that it computes; empty if that is not known.
+    """
+
+    kind: str
+    devices: str
+    content: str
+
+    def fits(self, other: Identity) -> bool:
+        """Whether they can run together."""
+        same = self.content == other.content or not (self.content and other.content)
+        return same and self[:2] == other[:2]
+
+
 class Running(NamedTuple):
     """What a process says it runs.
 
     Fields:
-      identity: equal for programs that can run together.   program, site: for messages.
+      identity: of the program.   program, site: for messages.
     """
 
-    identity: str
+    identity: Identity
     program: str
     site: str
 
@@ -72,51 +86,59 @@ class _Mail:
     """What another process has sent for one run.
 
     Attributes:
-      running: the first collective that it came to.   failed: why it gave the run up.
-      waits: what it waits in, if nobody there can go on: the key, the collective, and whose
-        messages are missing.
+      running: the first collective that it came to.   failed: why it gave the run up, and which
+        program that was.
     """
 
-    __slots__ = ("failed", "messages", "running", "waits")
+    __slots__ = ("failed", "messages", "running")
 
     def __init__(self) -> None:
         self.running: Running | None = None
-        self.failed = ""
-        self.waits: tuple[tuple[_Key, str, tuple[int, ...]], ...] = ()
-        self.messages: dict[_Key, np.ndarray] = {}
+        self.failed: tuple[str, Identity] | None = None
+        self.messages: dict[Key, np.ndarray] = {}
 
 
 class Exchanges:
-    """The runs that this process has begun with others, and their messages."""
+    """The runs that this process has begun with others, and their messages.
+
+    Attributes:
+      waits: what all processes wait in.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._begun = dict.fromkeys(world.others, 0)
+        self.waits = Waits(world)
         self._mail: dict[int, dict[int, _Mail]] = {other: {} for other in world.others}
         world.on(_TOPIC, self._keep)
         world.on(_FAILED, self._keep_failure)
-        world.on(_STUCK, self._keep_waits)
 
     def _keep(self, source: int, head: Any, payload: np.ndarray) -> None:
-        number, key, *running = head
+        number, key, identity, *texts = head
         mail = self._mail[source].setdefault(number, _Mail())
-        mail.running = mail.running or Running(*running)
+        mail.running = mail.running or Running(Identity(*identity), *texts)
         mail.messages[key] = payload
 
     def _keep_failure(self, source: int, head: Any, payload: np.ndarray) -> None:
-        number, reason = head
-        self._mail[source].setdefault(number, _Mail()).failed = reason
+        number, reason, identity = head
+        mail = self._mail[source].setdefault(number, _Mail())
+        mail.failed = (reason, Identity(*identity))
 
-    def _keep_waits(self, source: int, head: Any, payload: np.ndarray) -> None:
-        number, waits = head
-        self._mail[source].setdefault(number, _Mail()).waits = waits
-
-    def begin(self, others: Sequence[int]) -> dict[int, int]:
-        """Numbers of a run with other processes."""
+    def begin(self, others: Sequence[int], identity: Identity) -> dict[int, int]:
+        """Numbers of a run with other processes. What another one has given up already, and is
+        another program, is none that this process will ever come to: it is passed over."""
+        begun = self.waits.begun
         with self.world.lock:
             for other in others:
-                self._begun[other] += 1
-            return {other: self._begun[other] for other in others}
+                begun[other] += 1
+                while self._was_of_another(other, begun[other], identity):
+                    begun[other] += 1
+            numbers = {other: begun[other] for other in others}
+            self.waits.open.update(numbers.items())
+            return numbers
+
+    def _was_of_another(self, other: int, number: int, identity: Identity) -> bool:
+        failed = self.mail(other, number).failed
+        return failed is not None and not failed[1].fits(identity)
 
     def mail(self, source: int, number: int) -> _Mail:
         """What has come for a run."""
@@ -127,23 +149,32 @@ class Exchanges:
         after = [n for n in self._mail[source] if n > number]
         return self._mail[source][min(after)].running if after else None
 
-    def check_not_ahead(self, others: Sequence[int], what: str) -> None:
-        """Others that this process waits for do not wait themselves in a run that it has not begun.
+    def watch_gathering(self, gathering: Gathering) -> None:
+        """This process waits for values of others, for which nobody waits in a circle.
 
         Raises:
-          ProcessFailure: one does; `what`: this process waits in.
+          ProcessFailure: somebody does.
         """
         with self.world.lock:
-            for other in others:
-                for number, mail in self._mail[other].items():
-                    if number > self._begun[other] and mail.waits and mail.running is not None:
-                        raise ProcessFailure(
-                            f"{what}: process {other} waits in {mail.running}; {_ALIKE}"
-                        )
+            if not gathering.is_late(_STUCK_AFTER):
+                return
+            wait = Wait((0, 0, 0), gathering.what, gathering.missing)
+            self.waits.stays(gathering.place, Stay({}, gathering.place, {}, (wait,)))
+            circle = self.waits.circle(gathering.place)
+            if circle:
+                raise ProcessFailure(
+                    f"process {self.world.index} waits in {gathering.what}: {circle}"
+                )
+
+    def end_gathering(self, gathering: Gathering) -> None:
+        """It waits no more."""
+        with self.world.lock:
+            self.waits.goes_on(gathering.place)
 
     def end(self, source: int, number: int) -> None:
         """Nobody reads what was sent for a run."""
         with self.world.lock:
+            self.waits.open.discard((source, number))
             for old in [n for n in self._mail[source] if n <= number]:
                 del self._mail[source][old]
 
@@ -159,13 +190,13 @@ class Run:
         self,
         exchanges: Exchanges,
         program: str,
-        identity: str,
+        identity: Identity,
         processes: Sequence[int],
         watch: Callable[[], int],
     ) -> None:
         """
         Args:
-          program: for messages.   identity: equal for programs that can run together.
+          program: for messages.   identity: of it.
           processes: of each participant.
           watch: how many participants here go on by themselves, those that wait in an exchange
             included; raises if they are to stop.
@@ -175,11 +206,10 @@ class Run:
         self._program, self._identity = program, identity
         self._processes = processes
         self._watch = watch
-        self._numbers = exchanges.begin(sorted({*processes} - {self._world.index}))
+        self._numbers = exchanges.begin(sorted({*processes} - {self._world.index}), identity)
         self._times: dict[tuple[int, int], int] = {}
         # What participants here wait in: how many they are, and whose messages are missing.
-        self._waits: dict[_Key, tuple[int, str, set[int]]] = {}
-        self._told: Any = ()
+        self._waits: dict[Key, tuple[int, str, set[int]]] = {}
         # Memory that members read until they meet there again.
         self._kept: dict[tuple[int, int], list[Any]] = {}
 
@@ -201,7 +231,7 @@ class Run:
             by_process.setdefault(self._processes[participant], []).append(rank)
         here = by_process.pop(self._world.index)
         shown = (ctypes.c_void_p * len(group)).from_address(tables)
-        running = (self._identity, self._program, site.name)
+        running = (tuple(self._identity), self._program, site.name)
         sent: dict[int, Sending] = {}
         for other, readers in by_process.items():
             arrays = [
@@ -236,6 +266,7 @@ class Run:
         finally:
             with self._world.lock:
                 del self._waits[key]
+                self._exchanges.waits.goes_on(self)
         self._kept[place] = kept
 
     def _wait(
@@ -257,8 +288,7 @@ class Run:
                     self._check_later(other, site)
                 waiting = sum(count for count, _, _ in self._waits.values())
                 if moving == waiting and time.monotonic() > stuck_from:
-                    self._tell_stuck()
-                    self._check_stuck(site)
+                    self._check_circle(site, missing)
 
         what = f"process {self._world.index} waits in {site.name} of {self._program}"
         try:
@@ -267,57 +297,36 @@ class Run:
             error.collective = site.name
             raise
 
-    def _tell_stuck(self) -> None:
-        """Nobody here can go on without messages: others get to know what they wait in."""
-        waits = tuple(
-            (key, name, tuple(sorted(missing))) for key, (_, name, missing) in self._waits.items()
+    def _check_circle(self, site: Site, missing: set[int]) -> None:
+        """Nobody here can go on without messages; whether they ever come."""
+        waits = self._exchanges.waits
+        stay = Stay(
+            self._numbers,
+            (),
+            {**self._times},
+            tuple(
+                Wait(key, f"{name} of {self._program}", tuple(sorted(others)))
+                for key, (_, name, others) in self._waits.items()
+            ),
         )
-        if waits != self._told:
-            self._told = waits
-            for other, number in self._numbers.items():
-                self._world.send(other, _STUCK, (number, waits))
-
-    def _check_stuck(self, site: Site) -> None:
-        """Whether each exchange here waits for a process in which all wait for what this one has
-        not sent, and so will never send: neither can go on, whatever others do."""
-        found = []
-        for key, (_, _, missing) in self._waits.items():
-            stuck = [other for other in missing if self._is_stuck_on(other, key)]
-            if not stuck:
-                return
-            found += stuck
-        other = found[0]
-        places = " and ".join(
-            name for _, name, _ in self._exchanges.mail(other, self._numbers[other]).waits
-        )
-        self._fail(
-            site,
-            f"process {other} waits in {places}; all members of a group must run the same "
-            "collectives in the same order",
-        )
-
-    def _is_stuck_on(self, other: int, key: _Key) -> bool:
-        mail = self._exchanges.mail(other, self._numbers[other])
-        return (
-            bool(mail.waits)
-            and key not in mail.messages
-            and all(
-                self._world.index in missing and theirs[2] > self._times.get(theirs[:2], 0)
-                for theirs, _, missing in mail.waits
-            )
-        )
+        waits.stays(self, stay)
+        circle = waits.circle(self)
+        if circle:
+            self._fail(site, circle)
+        for other in missing:
+            if waits.has_left(other, self._numbers[other]):
+                self._fail(site, f"process {other} has left it; {ALIKE}")
 
     def _check(self, other: int, mail: _Mail, site: Site) -> None:
-        theirs = mail.running
-        if theirs is not None and theirs.identity != self._identity:
-            self._fail(site, f"process {other} runs {theirs} instead; {_ALIKE}")
-        if mail.failed:
-            self._fail(site, f"process {other} failed in this run: {mail.failed}")
+        if mail.running is not None and not mail.running.identity.fits(self._identity):
+            self._fail(site, f"process {other} {_difference(mail.running, self._identity)}")
+        if mail.failed is not None:
+            self._fail(site, f"process {other} failed in this run: {mail.failed[0]}")
 
     def _check_later(self, other: int, site: Site) -> None:
         later = self._exchanges.later(other, self._numbers[other])
         if later is not None:
-            self._fail(site, f"process {other} has left it, and runs {later}; {_ALIKE}")
+            self._fail(site, f"process {other} has left it, and runs {later}; {ALIKE}")
 
     def _fail(self, site: Site, what: str) -> None:
         error = ProcessFailure(
@@ -334,8 +343,23 @@ class Run:
         for other, number in self._numbers.items():
             if error is not None and other not in self._world.ended:
                 reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-                self._world.send(other, _FAILED, (number, reason))
+                self._world.send(other, _FAILED, (number, reason, tuple(self._identity)))
             self._exchanges.end(other, number)
+
+
+def _difference(theirs: Running, own: Identity) -> str:
+    """What another process does that cannot run together with this one."""
+    if theirs.identity.kind != own.kind:
+        return f"runs {theirs} instead; {ALIKE}"
+    if theirs.identity.devices != own.devices:
+        return (
+            f"runs it on the devices {theirs.identity.devices}, and this one on {own.devices}; "
+            "meshes must have the same order of devices in all processes"
+        )
+    return (
+        f"runs {theirs}, which computes something else there: constants and static "
+        "arguments must be the same in all processes"
+    )
 
 
 def _cuts(

@@ -22,6 +22,6 @@ def join(mpi: Any, seconds: float, heartbeat_timeout: float) -> Joined:
     """
     world = World(MpiTransport(mpi, seconds), heartbeat_timeout)
     made = Joined(world, Exchanges(world), KeyValueStore(world))
-    world.start()
+    world.start(seconds)
     set_joined(made)
     return made

@@ -6,8 +6,11 @@ enough for all threads, whatever level of threads the library grants, and whoeve
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,9 @@ from xla_backend.runtime.processes.errors import ProcessFailure, ProcessTimeout
 # Messages begin at such addresses, and so do the parts of one.
 ALIGNMENT = 64
 _TAG = 1
+_MAPS = Path("/proc/self/maps")
+# How names of files begin that MPICH, when it starts, makes of memory for messages on one machine.
+_SHARED = "/dev/shm/mpich_shm_"
 
 
 def aligned_bytes(size: int) -> np.ndarray:
@@ -87,6 +93,17 @@ class MpiTransport:
     def is_busy(self) -> bool:
         """Whether messages are under way: large ones go piece by piece, at each look."""
         return bool(self._sending) or any(self._coming.values())
+
+    def release_files(self) -> None:
+        """All processes have joined, and so have the memory that they share by files. The names of
+        these are taken away: what a killed program leaves would stay there for ever."""
+        try:
+            maps = _MAPS.read_text().splitlines()
+        except OSError:  # no /proc
+            return
+        for path in {line.split(maxsplit=5)[-1] for line in maps if _SHARED in line}:
+            with suppress(OSError):  # another process has done it
+                os.unlink(path)
 
     def send(self, to: int, message: np.ndarray) -> Sending:
         """Start sending bytes, which nobody changes any more.

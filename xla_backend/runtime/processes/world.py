@@ -27,6 +27,7 @@ import numpy as np
 from xla_backend.process.forks import LEAF, take_for_forks
 from xla_backend.runtime.processes.errors import ProcessFailure, ProcessTimeout
 from xla_backend.runtime.processes.mpi import ALIGNMENT, MpiTransport, Sending, aligned_bytes
+from xla_backend.runtime.processes.peers import Peers, own_name
 
 Result = TypeVar("Result")
 # Takes who sent a message, its head, and its bytes.
@@ -36,9 +37,11 @@ _HEAD_SIZE = struct.Struct("<q")
 # Seconds between looks at messages of the thread that does nothing else: when nothing is under way,
 # and while something is.
 _IDLE, _BUSY = 2e-3, 2e-4
+# Seconds between looks for the end of processes.
+_PEERS = 0.1
 # Looks of somebody who waits until sleeps get longer, and the longest sleep.
 _EAGER_LOOKS, _LONGEST_NAP = 200, 1e-3
-_ALIVE, _ENDED, _GATHER = "alive", "ended", "gather"
+_ALIVE, _ENDED, _GATHER, _GIVEN_UP = "alive", "ended", "gather", "given up"
 
 
 class Part(NamedTuple):
@@ -55,6 +58,24 @@ class Part(NamedTuple):
             found.append(self.payload[start : start + size].view(dtype).reshape(shape))
             start += _aligned(size)
         return found
+
+
+class Gathering(NamedTuple):
+    """One call of `World.gather`, as it is known to whoever watches it.
+
+    Fields:
+      place: its members and its number, which tell it from others.
+      what: this process waits in.
+      missing: who has not given anything.   since: when this process began it.
+    """
+
+    place: tuple[tuple[int, ...], int]
+    what: str
+    missing: tuple[int, ...]
+    since: float
+
+    def is_late(self, seconds: float) -> bool:
+        return time.monotonic() > self.since + seconds
 
 
 def _frame(topic: str, head: Any, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -88,6 +109,7 @@ class World:
       index: number of this process.   count: how many there are.
       lock: held around all that handlers of messages look at.
       ended: processes that run no more, and why.   lost: those of them that have not said so.
+      gathered: by its members, the number of the last gathering that this process began.
     """
 
     def __init__(self, transport: MpiTransport, heartbeat_timeout: float) -> None:
@@ -99,22 +121,31 @@ class World:
         self.lost: set[int] = set()
         self._transport = transport
         self._handlers: dict[str, Handler] = {}
-        # By who gave it, among whom, and the number of the gathering.
-        self._gathered: dict[tuple[int, tuple[int, ...], int], Part] = {}
-        self._gathers: dict[tuple[int, ...], int] = {}
+        # By members and number of a gathering, and by who gave it.
+        self._parts: dict[tuple[tuple[int, ...], int], dict[int, Part]] = {}
+        # Of gatherings that somebody waits in no more: who, and in what.
+        self._given_up: dict[tuple[tuple[int, ...], int], tuple[int, str]] = {}
+        self.gathered: dict[tuple[int, ...], int] = {}
         self._patience = heartbeat_timeout
         now = time.monotonic()
         self._heard = dict.fromkeys(self.others, now)
         self._next_beat = now
+        self._peers = Peers()
+        self._next_peers = now
         self._stop = threading.Event()
         self._process = os.getpid()
         self.on(_ALIVE, lambda source, head, payload: None)
         self.on(_ENDED, self._other_ended)
         self.on(_GATHER, self._keep_part)
+        self.on(_GIVEN_UP, self._keep_given_up)
         self._thread = threading.Thread(target=self._look_after, name="pyjax MPI", daemon=True)
 
-    def start(self) -> None:
-        """Messages are handled from now on."""
+    def start(self, seconds: float) -> None:
+        """Messages are handled from now on. `seconds`: to wait for the others."""
+        parts = self.gather(own_name(), what="distributed.initialize", seconds=seconds)
+        for other in self.others:
+            self._peers.watch(other, parts[other].label)
+        self._transport.release_files()
         self._thread.start()
 
     # -- messages ----------------------------------------------------------------------------------
@@ -191,37 +222,67 @@ class World:
         members: Sequence[int] | None = None,
         what: str = "",
         seconds: float = 300,
-        watch: Callable[[Sequence[int]], None] = lambda missing: None,
+        watch: Callable[[Gathering], None] = lambda gathering: None,
     ) -> list[Part]:
         """What each member gives, in their order; all of them call this.
 
         Args:
           label: says what is gathered.   arrays: of uint8.
           members: numbers of processes, in order, this one among them; None: all.
-          what: this process waits in, for messages.
+          what: this process waits in, for messages; the same in all of them.
           watch: raises if those that are missing will not come.
+        Raises:
+          ProcessFailure, ProcessTimeout: as `until`; another member has given this up.
         """
         together = tuple(range(self.count) if members is None else members)
         others = [n for n in together if n != self.index]
+        what = what or f"a gathering of {label!r}"
+        waits = f"process {self.index} waits in {what}"
+        since = time.monotonic()
         with self.lock:
-            number = self._gathers[together] = self._gathers.get(together, 0) + 1
+            number = self.gathered[together] = self._next_gathering(together, what)
+            self._forget_before(together, number)
+        place = (together, number)
         for other in others:
-            self.send(other, _GATHER, (together, number, label), arrays)
+            self.send(other, _GATHER, (*place, label), arrays)
         parts = {self.index: Part(label, _read(_frame("", (), arrays))[2])}
 
         def missing() -> list[int]:
             return [n for n in others if n not in parts]
 
         def ready() -> bool | None:
-            for other in missing():
-                part = self._gathered.pop((other, together, number), None)
-                if part is not None:
-                    parts[other] = part
-            return None if missing() else True
+            parts.update(self._parts.pop(place, {}))
+            if not missing():
+                return True
+            if place in self._given_up:
+                who, _ = self._given_up[place]
+                raise ProcessFailure(f"{waits}: process {who} has given it up")
+            return None
 
-        what = what or f"process {self.index} gathers {label!r}"
-        self.until(ready, missing, what, seconds, lambda: watch(missing()))
+        def look() -> None:
+            watch(Gathering(place, what, tuple(missing()), since))
+
+        try:
+            self.until(ready, missing, waits, seconds, look)
+        except BaseException:
+            for other in others:
+                if other not in self.ended:
+                    self.send(other, _GIVEN_UP, (*place, what))
+            raise
         return [parts[n] for n in together]
+
+    def _next_gathering(self, together: tuple[int, ...], what: str) -> int:
+        """Its number. One that others have given up, and waited for something else in, is none
+        that this process will ever come to: it is passed over."""
+        number = self.gathered.get(together, 0) + 1
+        while self._given_up.get((together, number), (0, what))[1] != what:
+            number += 1
+        return number
+
+    def _forget_before(self, together: tuple[int, ...], number: int) -> None:
+        for table in (self._parts, self._given_up):
+            for place in [p for p in table if p[0] == together and p[1] < number]:
+                del table[place]  # type: ignore[attr-defined]
 
     def digest(self, array: np.ndarray) -> bytes:
         """Equal for arrays with the same bytes; others have another one."""
@@ -229,7 +290,11 @@ class World:
 
     def _keep_part(self, source: int, head: Any, payload: np.ndarray) -> None:
         together, number, label = head
-        self._gathered[source, together, number] = Part(label, payload)
+        self._parts.setdefault((together, number), {})[source] = Part(label, payload)
+
+    def _keep_given_up(self, source: int, head: Any, payload: np.ndarray) -> None:
+        together, number, what = head
+        self._given_up[together, number] = (source, what)
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -281,6 +346,9 @@ class World:
                 self._lose(self.others, f"is out of reach: {error}")
                 return
             now = time.monotonic()
+            if now >= self._next_peers:
+                self._next_peers = now + _PEERS
+                self._lose_peers()
             if now < self._next_beat:
                 continue
             self._next_beat = now + self._patience / 10
@@ -292,6 +360,12 @@ class World:
                     self._lose([other], f"is silent for {silent:.1f} s: it hangs, or was killed")
                 else:
                     self.send(other, _ALIVE)
+
+    def _lose_peers(self) -> None:
+        gone = self._peers.gone()
+        if gone:
+            self.progress()  # it may have said so before
+            self._lose(gone, "is gone without a word: it was killed, or has crashed")
 
     def _lose(self, processes: Sequence[int], reason: str) -> None:
         with self.lock:

@@ -66,13 +66,20 @@ class CpuClient(HloClient):
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         # Who measures runs counts those of his own.
         if len(self._devices) == 1 or options.dump is not None or options.profiled_runs:
-            return find_program(module, options, self._local[0])
+            return self._find(module, options)
         key = _identity(module, options)
         found = self._executables.find(key)
         if found is not None:
             return found
+        return self._executables.intern(key, self._find(module, options))
+
+    def _find(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
+        content = ""
+        if module.num_partitions > 1 and joined() is not None:
+            content = module_fingerprint(module, pointers=False, objects=[])
         executable = find_program(module, options, self._local[0])
-        return self._executables.intern(key, executable)
+        executable.content = content
+        return executable
 
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
         return make_target_code(module, options)

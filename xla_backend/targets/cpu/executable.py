@@ -26,6 +26,7 @@ from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.host_threads import at_most
 from xla_backend.runtime.memory import POOL, Block
+from xla_backend.runtime.processes.crossing import Identity
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.joined import joined
 from xla_backend.targets.cpu.emit_program import TIMES_BYTES
@@ -79,7 +80,12 @@ class CpuExecutable(NativeExecutable):
 
     Running needs nothing but the code and the facts about it. `stages` tells the rest: where the
     code came from disk it compiles the module again, when somebody asks first.
+
+    Attributes:
+      content: a digest of what the module computes, where other processes run it, too.
     """
+
+    content = ""
 
     def __init__(
         self,
@@ -208,7 +214,9 @@ class CpuExecutable(NativeExecutable):
                 f"{self._title} runs on devices of {len({*processes})} processes, and this process "
                 "has left the others"
             )
-        return SharedSession(self._facts.meetings, shared, processes, self._title, self._kind)
+        numbers = ", ".join(str(device.id) for device in devices)
+        identity = Identity(self._kind, numbers, self.content)
+        return SharedSession(self._facts.meetings, shared, processes, self._title, identity)
 
     @lazy
     def _title(self) -> str:

@@ -11,7 +11,7 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.exchanges import never_come
 from xla_backend.process.bounded_cache import once
 from xla_backend.runtime.host_threads import num_threads
-from xla_backend.runtime.processes.crossing import Run, Site
+from xla_backend.runtime.processes.crossing import Identity, Run, Site
 from xla_backend.runtime.processes.joined import Joined
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.meetings import (
@@ -120,16 +120,21 @@ class SharedSession(Session):
     """A session of a run that has participants in other processes as well."""
 
     def __init__(
-        self, meetings: Meetings, joined: Joined, processes: Sequence[int], name: str, kind: str
+        self,
+        meetings: Meetings,
+        joined: Joined,
+        processes: Sequence[int],
+        name: str,
+        identity: Identity,
     ) -> None:
         """
         Args:
           processes: of each participant.
-          name, kind: of the program, for messages; equal kinds can run together.
+          name: of the program, for messages.   identity: of it.
         """
         own = joined.world.index
         super().__init__(meetings, sum(process == own for process in processes))
-        self._run = Run(joined.exchanges, name, kind, processes, self._moving)
+        self._run = Run(joined.exchanges, name, identity, processes, self._moving)
         self._groups: dict[int, int] = {}
         for site, offsets in zip(meetings.sites, meetings.offsets):
             for number, (group, offset) in enumerate(zip(site.exchange.groups, offsets)):

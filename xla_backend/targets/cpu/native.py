@@ -156,7 +156,8 @@ class NativeExecutable(LoadedExecutable):
             failure = error
             if isinstance(error, RuntimeFailure) and error.collective:
                 line = self.line_of(error.collective)
-                error.args = (f"{error} (the collective comes from {line or 'an unknown line'})",)
+                source = f"comes from {line}" if line else "lays out arrays as the program is to"
+                error.args = (f"{error} (the collective {source})",)
             raise
         finally:
             session.end(failure)

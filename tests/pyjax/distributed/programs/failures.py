@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,8 @@ if ME == 0:
     for text in ("process 0 waits in", "all-reduce", "process 1 did not come within 3 s"):
         assert text in str(caught.value), text
     assert f"failures.py:{line}" in str(caught.value)
-else:
-    time.sleep(4)
+pyjax.distributed.client().wait_at_barrier("given up", 20_000)
+if ME == 1:
     with pytest.raises(Error, match="process 0 failed in this run: ProcessTimeout"):
         summed(X)
 check()
@@ -126,16 +127,55 @@ assert "collectives in the same order" in str(caught.value)
 check()
 
 # One exchanges values of processes, the other runs a program.
+with pytest.raises(Error) as caught:
+    sync_global_devices("a place") if ME == 0 else summed(X)
+for text in (
+    f"process {ME} waits in {('multihost_utils.sync_global_devices', '%all-reduce')[ME]}",
+    "process 0 waits in multihost_utils.sync_global_devices('a place') for process 1",
+    "process 1 waits in %all-reduce (all-reduce) of jit_summed(f32[4]) for process 0",
+    "must run the same programs in the same order",
+):
+    assert text in str(caught.value), (text, caught.value)
+check()
+
+# One does not come to a program, or an exchange of values, at all: the next are the same for both.
+for missed in (lambda: summed(X), lambda: sync_global_devices("missed")):
+    if ME == 0:
+        with pytest.raises(Error, match="process 1 did not come within 3 s"):
+            missed()
+    pyjax.distributed.client().wait_at_barrier("missed", 20_000)
+    assert moved(X).shape == (8,)
+    sync_global_devices("not missed")
+    check()
+
+# Programs of one name and the same shapes that compute something else: a constant, an argument that
+# is static, an array that the function closes over; and devices in another order.
+
+
+@partial(pyjax.jit, static_argnums=1)
+def static(x: Any, n: int) -> Any:
+    return (x * n).sum()
+
+
+order = pyjax.sharding.Mesh(MESH.devices[:: 1 - 2 * ME], ("i",))
+halves = [pyjax.device_put(np.ones(4, np.float32), d) for d in pyjax.local_devices()]
+backwards = pyjax.make_array_from_single_device_arrays((8,), NamedSharding(order, P("i")), halves)
+for differs, text in (
+    (lambda: pyjax.jit(lambda x: (x * (1 + ME)).sum())(X), "computes something else there"),
+    (lambda: static(X, 2 + ME), "computes something else there"),
+    (lambda: pyjax.jit(lambda x: x.sum())(backwards), "meshes must have the same order"),
+):
+    with pytest.raises(Error, match=f"process {OTHER} runs .*{text}"):
+        differs()
+    check()
+
+# What the compiler adds, to lay out a result as it is asked for, has the line of the call.
+call = lambda: pyjax.jit(lambda x: x * 2, out_shardings=NamedSharding(MESH, P()))(X)
 if ME == 0:
-    text = r"waits in .*sync_global_devices.*process 1 waits in %all-reduce .* of jit_summed"
-    with pytest.raises(Error, match=text):
-        sync_global_devices("a place")
-    with pytest.raises(Error, match=r"process 1 runs %all-reduce .* of jit_summed"):
-        moved(X)
-else:
-    with pytest.raises(Error, match=r"process 0 runs %collective-permute .* of jit_moved"):
-        summed(X)
-    sync_global_devices("a place")  # it was there before
+    line = next(n for n, text in enumerate(open(__file__), 1) if text.startswith("call = "))
+    with pytest.raises(Error, match=rf"(?s)lays out arrays as.*failures.py:{line}"):
+        call()
+pyjax.distributed.client().wait_at_barrier("laid out", 20_000)
 check()
 
 # One has gone on, and sends nothing more for what the other waits in.
