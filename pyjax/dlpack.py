@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
 from pyjax import numpy as jnp
 from pyjax.core import dtypes
 from pyjax.core.array import Array
+from xla_backend.runtime.dlpack import BFLOAT16
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Array:
@@ -20,10 +18,11 @@ def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = Non
 
 
 def is_supported_dtype(dtype: Any) -> bool:
-    """Whether arrays of a dtype can be exchanged.
+    """Whether arrays of a dtype can be exchanged: bool, integers of 8 bits and more, floats of 16
+    bits and more (bfloat16 in host memory only), complex numbers.
 
-    >>> is_supported_dtype(np.float32)
-    True
+    >>> is_supported_dtype(np.float32), is_supported_dtype("int4")
+    (True, False)
     """
     kind = dtypes.dtype(dtype)
-    return kind != np.dtype(ml_dtypes.bfloat16) and kind.kind in "biufc"
+    return kind == BFLOAT16 or (kind.isbuiltin == 1 and kind.kind in "biufc")

@@ -164,7 +164,7 @@ class ShapedArray(AbstractValue):
         return f"{name}[{','.join(map(str, self.shape))}]"
 
     def __str__(self) -> str:
-        return self.str_short()
+        return f"{'~' if self.weak_type else ''}{self.str_short()}"
 
     def __len__(self) -> int:
         if not self.shape:

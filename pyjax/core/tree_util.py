@@ -331,12 +331,12 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = 
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure is a single leaf.
+    """Whether the structure is a single node: a leaf, None or an empty container.
 
     >>> treedef_is_leaf(tree_structure(0)), treedef_is_leaf(tree_structure([0]))
     (True, False)
     """
-    return treedef.num_nodes == 1 and treedef.num_leaves == 1
+    return treedef.num_nodes == 1
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
@@ -377,21 +377,24 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
 
     >>> flatten_one_level([1, (2, 3)])
     ([1, (2, 3)], None)
+    >>> flatten_one_level({"b": 1, "a": 2})
+    ((2, 1), ('a', 'b'))
     """
     one = flatten_one_level_or_none(tree)
     if one is None:
         raise new_error(ValueError, f"can't tree-flatten type: {type(tree)}")
-    return one[1], one[2]
+    kind, children, data = one
+    return (tuple(children), tuple(data)) if kind is dict else (children, data)
 
 
-def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[KeyEntry, Any]], Hashable]:
+def flatten_one_level_with_keys(tree: Any) -> tuple[tuple[tuple[KeyEntry, Any], ...], Hashable]:
     """(key, child) pairs and auxiliary data of the root.
 
     >>> flatten_one_level_with_keys({"b": [2, 3], "a": 1})
-    ([(DictKey(key='a'), 1), (DictKey(key='b'), [2, 3])], ['a', 'b'])
+    (((DictKey(key='a'), 1), (DictKey(key='b'), [2, 3])), ('a', 'b'))
     """
     data = flatten_one_level(tree)[1]
-    return ([] if tree is None else _keyed_children(tree)), data
+    return (() if tree is None else tuple(_keyed_children(tree))), data
 
 
 def is_tree_node(typ: type) -> bool:

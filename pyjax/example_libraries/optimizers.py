@@ -15,6 +15,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import pyjax.numpy as jnp
 from pyjax.core.array import Array as Array
 from pyjax.core.errors import new_error
@@ -431,11 +433,12 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
     """
     if callable(scalar_or_schedule):
         return scalar_or_schedule
-    if not isinstance(scalar_or_schedule, str) and jnp.ndim(scalar_or_schedule) == 0:
+    numbers = (int, float, np.ndarray, np.generic, Array)
+    if isinstance(scalar_or_schedule, numbers) and jnp.ndim(scalar_or_schedule) == 0:
         return constant(scalar_or_schedule)
     raise new_error(
         TypeError,
-        f"a step size of type {type(scalar_or_schedule).__name__}",
+        f"make_schedule: a step size of type {type(scalar_or_schedule).__name__}",
         "it is a number, or a function of the step",
         "for example 1e-3, or exponential_decay(1e-3, 1000, 0.9)",
     )

@@ -63,13 +63,15 @@ zero_series = ZeroSeries()
 jet_rules: dict[Primitive, Rule] = {}
 
 
-def fact(n: int) -> int:
+def fact(n: Any) -> Array:
     """n!
 
-    >>> fact(4)
-    24
+    Args:
+      n: a number or an array, 0 or more.
+    >>> round(float(fact(4)), 3)
+    24.0
     """
-    return math.factorial(n)
+    return lax.exp(lax.lgamma(n + 1.0))
 
 
 def jet(
@@ -141,7 +143,7 @@ def jet(
         return out
 
     closed = make_jaxpr(flat_fun)(*leaves)
-    scales = [1 if factorial_scaled else fact(k + 1) for k in range(order)]
+    scales = [1 if factorial_scaled else math.factorial(k + 1) for k in range(order)]
     inputs = [_scaled(x, column, scales) for x, column in zip(leaves, terms)]
     values, found = _along(closed, leaves, inputs, order)
     series_out = [
@@ -259,7 +261,7 @@ def _by_nesting(
         for i, column in zip(moving, terms):
             total: Any = 0
             for k in range(order, 0, -1):
-                total = (total + column[k - 1] / fact(k)) * t.astype(column[k - 1].dtype)
+                total = (total + column[k - 1] / math.factorial(k)) * t.astype(column[k - 1].dtype)
             operands[i] = primals[i] + total
         return list(primitive.bind_all(*operands, **params))
 
@@ -372,11 +374,11 @@ def def_deriv(prim: Primitive, deriv: Callable[..., Any]) -> None:
 
 
 def _coefficients(terms: Sequence[Any]) -> Terms:
-    return [t / fact(k) for k, t in enumerate(terms, 1)]
+    return [t / math.factorial(k) for k, t in enumerate(terms, 1)]
 
 
 def _derivatives(coefficients: Sequence[Any]) -> Terms:
-    return [c * fact(k) for k, c in enumerate(coefficients, 1)]
+    return [c * math.factorial(k) for k, c in enumerate(coefficients, 1)]
 
 
 _LINEAR = (

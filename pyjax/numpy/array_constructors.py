@@ -18,6 +18,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail, new_error
 from pyjax.core.source_info import called_function
+from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_leaves
 from pyjax.lax.sharding_constraint import result_as
@@ -25,6 +26,7 @@ from pyjax.numpy import util
 from pyjax.runtime.array import DeviceArray, adopted, array_without_copy
 from pyjax.runtime.dispatch import as_array
 from pyjax.runtime.placement import result_on
+from xla_backend.runtime.dlpack import imported
 
 __all__ = [
     "array",
@@ -407,8 +409,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> jnp.from_dlpack(np.arange(3, dtype=np.int32))
     Array([0, 1, 2], dtype=int32)
     """
-    if util.is_array(x):
+    if isinstance(x, DeviceArray):
         return x if copy is not True else _copied(x)
+    if isinstance(x, Tracer):
+        raise new_error(
+            TypeError,
+            f"from_dlpack: {x} has no memory to share: it is being traced.",
+            None,
+            "call from_dlpack outside of the function, or leave it out: a traced array is one of "
+            "pyjax's already",
+        )
     if not hasattr(x, "__dlpack__"):
         raise new_error(
             TypeError,
@@ -430,7 +440,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             return result_on(lax.convert_element_type(on_device, wanted), device)
         again = copy is True and not copied
         return result_on(_copied(on_device) if again else on_device, device)
-    value = np.from_dlpack(x)
+    value = imported(x)
     aval = abstractify(value)
     shared = value.flags.c_contiguous and value.flags.aligned and value.dtype == aval.dtype
     if copy is False and not shared:

@@ -232,6 +232,7 @@ def wrapped(plan: IndexPlan, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
 def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
     starts, limits, strides = [], [], []
     squeezed, reversed_axes, whole = [], [], True
+    beyond: list[tuple[int, int]] = []
     for e in plan.elements:
         if isinstance(e, NewAxis):
             continue
@@ -256,9 +257,12 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
                     f"index is out of bounds for axis {e.dim} with size 0 (shape "
                     f"{plan.operand_shape})",
                 )
-            i = _clamped(int(arrays[e.position]), e.dim, size)
-            starts.append(i)
-            limits.append(i + 1)
+            i = int(arrays[e.position])
+            inside = _clamped(i, e.dim, size)
+            if i != inside:
+                beyond.append((e.dim, i))
+            starts.append(inside if i == inside else 0)
+            limits.append(inside + 1 if i == inside else size)
             strides.append(1)
             squeezed.append(e.dim)
         whole = whole and strides[-1] == 1 and starts[-1] == 0 and limits[-1] == size
@@ -266,6 +270,9 @@ def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:
     if not whole:
         steps = None if all(s == 1 for s in strides) else strides
         x = lax.slice(x, starts, limits, steps)
+    for axis, i in beyond:  # clamped by the operation, in which checkify finds the index
+        start = np.int32(min(max(i, -(2**31)), 2**31 - 1))
+        x = lax.dynamic_slice_in_dim(x, start, 1, axis, allow_negative_indices=False)
     if reversed_axes:
         x = lax.rev(x, tuple(reversed_axes))
     if squeezed:

@@ -25,6 +25,7 @@ from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup, Elsewhere
+from xla_backend.runtime.dlpack import exported
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.places import set_place_finder
 
@@ -438,7 +439,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         elif copy:
             view = view.copy()
         try:
-            return view.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+            return exported(view, stream=stream, max_version=max_version, dl_device=dl_device)
         except BufferError as error:
             raise self._not_exported(error) from None
 

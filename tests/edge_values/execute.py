@@ -13,6 +13,8 @@ from __future__ import annotations
 import builtins
 import warnings
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,11 @@ Operands = Callable[[str, str], np.ndarray]
 
 
 def resolve(jax: Any, name: str) -> Any:
+    """The object of this name; modules that are imported by their own names are imported."""
     found = jax
     for part in name.split("."):
+        if isinstance(found, ModuleType) and not hasattr(found, part):
+            import_module(f"{found.__name__}.{part}")
         found = getattr(found, part)
     return found
 

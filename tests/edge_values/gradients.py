@@ -23,6 +23,7 @@ _REASONS: dict[str, dict[str, str]] = {
         "lax.linalg": "lu_pivots_to_permutation",
         "random": "bernoulli bits categorical geometric poisson rademacher randint",
         "scipy.stats": "rankdata",
+        "tree": "all",
     },
     "its result does not depend on the numbers of an array": {
         "numpy": (
@@ -41,9 +42,20 @@ _REASONS: dict[str, dict[str, str]] = {
         "nn.initializers": "ones zeros",
         "scipy.linalg": "dft hadamard helmert hilbert invhilbert invpascal pascal",
         "scipy.special": "bernoulli",
+        "dlpack": "is_supported_dtype",
+        "dtypes": "canonicalize_dtype issubdtype itemsize_bits",
+        "example_libraries.optimizers": "constant make_schedule",
+        "experimental.checkify": "check",
+        "experimental.rnn": "get_num_params_in_lstm swap_lstm_gates",
+        "experimental.sparse": "empty eye",
+        "extend.random": "threefry_2x32 seed_with_impl",
+        "tree_util": "is_tree_node keystr treedef_tuple",
         "random": "PRNGKey clone fold_in key key_data split wrap_key_data",
     },
     "its numbers are drawn from a key alone": {
+        "example_libraries.stax": "glorot randn",
+        "experimental.rnn": "init_lstm_weight",
+        "experimental.sparse": "random_bcoo",
         "nn.initializers": (
             "glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform "
             "lecun_normal lecun_uniform xavier_normal xavier_uniform"
@@ -71,6 +83,11 @@ _REASONS: dict[str, dict[str, str]] = {
     },
     "the function that it applies is not known to be differentiable": {"lax": "scatter_apply"},
     "reads the bits of its operand": {"lax": "bitcast_convert_type"},
+    "takes no traced arrays": {"dlpack": "from_dlpack"},
+    "calls Python, which is not differentiated": {
+        "": "pure_callback",
+        "experimental": "io_callback",
+    },
     "searches by loops, backwards through which the reference does not go": {
         "scipy.optimize": "minimize",
     },
@@ -78,7 +95,7 @@ _REASONS: dict[str, dict[str, str]] = {
 
 # "module.name": why no case differentiates it
 WITHOUT: dict[str, str] = {
-    f"{module}.{name}": reason
+    f"{module}.{name}".lstrip("."): reason
     for reason, modules in _REASONS.items()
     for module, names in modules.items()
     for name in names.split()

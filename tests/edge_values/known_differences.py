@@ -10,6 +10,7 @@ from __future__ import annotations
 from tests.edge_values.known_arithmetic import ARITHMETIC
 from tests.edge_values.known_difference import Difference
 from tests.edge_values.known_errors import ERRORS
+from tests.edge_values.known_experimental import EXPERIMENTAL
 from tests.edge_values.known_gradients import GRADIENTS
 from tests.edge_values.known_scipy import SCIPY
 from tests.edge_values.known_special import SPECIAL
@@ -177,6 +178,7 @@ KNOWN: tuple[Difference, ...] = (
     *SCIPY,
     *STATS,
     *TRANSFORMATIONS,
+    *EXPERIMENTAL,
 )
 
 

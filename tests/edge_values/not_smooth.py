@@ -204,4 +204,31 @@ NOT_SMOOTH: tuple[Difference, ...] = (
         reason="The rule has the value of the function, whose own derivative is that of the rule.",
         example="custom_jvp (lambda g: (g.defjvps(lambda t, ans, y, d: 2 * d * t, lambda t, ans, y, d: ans * t), g(v, x))[1])(f(lambda y, d: y * d)) float32",
     ),
+    Difference(
+        cases=("experimental.ode.odeint *",),
+        modes="hvp vhp",
+        title="Solutions of differential equations",
+        reason="There is a rule for reverse mode only; its second derivatives are exact up to the "
+        "tolerance of the solver.",
+        example="experimental.ode.odeint f(lambda y, d: -y, s, unit[:4]) float32",
+    ),
+    Difference(
+        cases=(
+            "experimental.ode.mean_error_ratio f(v * 0, 1e-3, 1e-2, x, v) *",
+            "experimental.ode.optimal_step_size f(s, nan) *",
+        ),
+        modes="hvp vhp vmap_vjp",
+        title="Errors of steps that are zero or NaN",
+        reason="Roots have no derivative at zero, and NaN has none.",
+        example="experimental.ode.optimal_step_size f(s, nan) float32",
+    ),
+    Difference(
+        cases=(
+            "experimental.sparse.bcoo_dot_general f(*preferred_element_type=jnp.float16) float32",
+        ),
+        modes="hvp vhp",
+        title="Sums in half precision (sparse products)",
+        reason="Differences of results that are rounded to float16 say nothing.",
+        example="experimental.sparse.bcoo_dot_general f(jax.experimental.sparse.BCOO.fromdense(m, nse=12), c, dimension_numbers=(((1,), (0,)), ((), ())), preferred_element_type=jnp.float16) float32",
+    ),
 )

@@ -14,19 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.ad_checkpoint
-import jax.custom_batching
-import jax.custom_derivatives
-import jax.experimental
-import jax.ref
-import jax.scipy.cluster.vq
-import jax.scipy.integrate
-import jax.scipy.interpolate
-import jax.scipy.ndimage
-import jax.scipy.optimize
-import jax.scipy.sparse.linalg
-import jax.scipy.spatial.transform
-import jax.scipy.stats
 
 from tests.edge_values import execute
 from tests.edge_values.recorded import FOLDER, checksum, load, save

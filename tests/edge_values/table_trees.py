@@ -1,4 +1,4 @@
-"""`tree`, `tree_util`, `flatten_util`, `dtypes` and jaxprs: what is said of values."""
+"""`tree`, `tree_util`, `flatten_util`, `dtypes`, `dlpack` and jaxprs: what is said of values."""
 
 # ruff: noqa: E501 - a call stays in one piece
 
@@ -59,6 +59,12 @@ TREES = {
     ],
     "tree.unflatten": [f"f({_DEF}, [v, x, s])", f"f({_DEF}, [v])"],
     "tree_util.all_leaves": ["f([v, x])", "f([v, (x,)])", "f([None])", "f([])"],
+    "tree_util.flatten_one_level": [
+        "f([v, (x,)])[0]",
+        "f({'a': v, 'b': x})[0]",
+        "f(v)",
+        "f(None)[0]",
+    ],
     "tree_util.flatten_one_level_with_keys": [
         "[str(k) for k, _ in f({'a': v, 'b': x})[0]]",
         "f(v)",
@@ -70,6 +76,11 @@ TREES = {
         "f(())",
     ],
     "tree_util.treedef_children": [f"[str(d) for d in f({_DEF})]", "f(jax.tree.structure(1))"],
+    "tree_util.treedef_is_leaf": [
+        f"f({_DEF})",
+        "f(jax.tree.structure(1))",
+        "f(jax.tree.structure(None))",
+    ],
     "tree_util.treedef_tuple": [
         "str(f([jax.tree.structure(1), jax.tree.structure([1, 2])]))",
         "str(f([]))",
@@ -117,6 +128,21 @@ TYPES = {
         "f(True).__name__",
         "f(jnp.int8(3)).__name__",
     ],
+    "dlpack.is_supported_dtype": [
+        "f('float32')",
+        "f('bfloat16')",
+        "f('int4')",
+        "f('float8_e4m3fn')",
+        "f(bool)",
+    ],
+    "dlpack.from_dlpack": [
+        "f(v)",
+        "f(np.arange(3))",
+        "f(m, copy=True)",
+        "f(j)",
+        "f(np.array([True, False]))",
+    ],
+    "typeof": ["str(f(v))", "str(f(1))", "str(f(True))", "f(m).weak_type", "f('no')"],
     "extend.core.jaxpr_as_fun": ["f(jax.make_jaxpr(lambda y: jnp.sin(y) * s)(v))(v)"],
     "custom_derivatives.SymbolicZero": ["f(jax.core.ShapedArray((2,), np.dtype('float32'))).shape"],
 }

@@ -1,12 +1,13 @@
 """All tables of the edge-value tests, by the name of their file of recorded results.
 
-A public function that no row can name is in `EXCLUDED` with the reason; test_coverage.py fails on
+A public function that no row can name is in excluded.py with the reason; test_coverage.py fails on
 a function that is in neither.
 """
 
 from __future__ import annotations
 
 from tests.edge_values import (
+    table_experimental,
     table_image,
     table_lax_elementwise,
     table_lax_structural,
@@ -31,6 +32,7 @@ from tests.edge_values import (
 from tests.edge_values.rows import Row
 
 TABLES: dict[str, tuple[Row, ...]] = {
+    "experimental": table_experimental.ROWS,
     "image": table_image.ROWS,
     "lax_elementwise": table_lax_elementwise.ROWS,
     "lax_structural": table_lax_structural.ROWS,
@@ -58,47 +60,6 @@ TABLES: dict[str, tuple[Row, ...]] = {
 # How many cases of a table have no recorded result; only what is recorded is compared. These are
 # cases of `binomial` and `expn` that JAX takes more than 45 s for.
 PENDING: dict[str, int] = {"random": 4, "special": 6}
-
-_SCIPY = "compared with SciPy, its gradient with differences, in test_scipy_completions.py"
-_HOST = "reads or writes files or settings of Python, no arrays"
-
-# "module.name": why no row calls it
-EXCLUDED: dict[str, str] = {
-    **table_random.EXCLUDED,
-    "numpy.__array_namespace_info__": "describes the library, and this is another one",
-    "numpy.finfo": "describes a dtype; the object is NumPy's",
-    "numpy.iinfo": "describes a dtype; the object is NumPy's",
-    "numpy.fromfile": _HOST,
-    "numpy.load": _HOST,
-    "numpy.save": _HOST,
-    "numpy.savez": _HOST,
-    "numpy.printoptions": _HOST,
-    "numpy.set_printoptions": _HOST,
-    "lax.DotDimensionNumbers": "a type alias",
-    "lax.after_all": "tokens have no value",
-    "lax.create_token": "tokens have no value",
-    "lax.pcast": "changes a type within shard_map, and no value",
-    "lax.ragged_dot_general": "needs an object of dimension numbers; ragged_dot is in the table",
-    "lax.rng_uniform": "its numbers depend on the implementation",
-    "lax.with_sharding_constraint": "needs a mesh of devices and changes no value",
-    "scipy.special.bessel_jn": _SCIPY,
-    "scipy.special.sph_harm_y": _SCIPY,
-    **{
-        f"scipy.special.{name}": "compared with SciPy, with limits, in test_special_integrals.py"
-        for name in (
-            "dawsn erfcx fresnel hyp1f1 hyp2f1 lpmn lpmn_values owens_t sici spence wofz".split()
-        )
-    },
-    "lax.composite": "calls what it is given; test_composite.py",
-    "lax.precv": "needs positions; test_collectives_ragged.py",
-    "lax.psend": "needs positions; test_collectives_ragged.py",
-    "lax.ragged_all_to_all": "needs positions; test_collectives_ragged.py",
-    "lax.scaled_dot": "compared with sums in float64, in test_scaled.py",
-    "nn.get_scaled_dot_general_config": "describes a format, no arrays",
-    "nn.scaled_dot_general": "the reference has it on GPUs only; test_scaled.py",
-    "nn.scaled_matmul": "the reference has it on GPUs only; test_scaled.py",
-    "lax.linalg.geqrf": "its reflectors have the signs that the library chooses; qr is here",
-}
 
 # Functions that no table covers yet, by their modules.
 NOT_COVERED: frozenset[str] = frozenset(

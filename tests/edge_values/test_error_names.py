@@ -16,6 +16,14 @@ from tests.edge_values.tables import TABLES
 OTHERWISE: dict[str, str] = {
     "ad_checkpoint.checkpoint_name": "names whatever it is given",
     "debug.callback": "a tree of anything, which the function gets",
+    **{
+        f"experimental.ode.{name}": "a part of the solver, of what that has made"
+        for name in (
+            "fit_4th_order_polynomial initial_step_size interp_fit_dopri optimal_step_size "
+            "runge_kutta_step"
+        ).split()
+    },
+    "experimental.jet.fact": "an expression of its operand, which Python refuses to add",
     "nn.initializers.ones": "needs no key, and looks at none",
     "nn.initializers.zeros": "needs no key, and looks at none",
     "lax.psum": "the name of the axis is looked up first",

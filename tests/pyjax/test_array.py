@@ -6,6 +6,7 @@ import copy
 import gc
 import inspect
 import pickle
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
+from pyjax.dlpack import is_supported_dtype
 from pyjax.numpy import array_methods
 from pyjax.runtime.array import DeviceArray
 from xla_backend.runtime.memory import POOL
@@ -180,8 +182,38 @@ def test_dlpack_both_ways_without_copies() -> None:
 
 
 def test_dlpack_of_an_unsupported_dtype_names_the_way_out() -> None:
-    with pytest.raises(BufferError, match="bfloat16 cannot be exported"):
-        jnp.ones(2, jnp.bfloat16).__dlpack__()
+    with pytest.raises(BufferError, match="int4 cannot be exported"):
+        jnp.ones(2, jnp.int4).__dlpack__()
+
+
+class _Exporter:
+    """Another library's array."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **wishes: Any) -> Any:
+        return self.array.__dlpack__(**wishes)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_dlpack_of_bfloat16_both_ways(copy: bool | None) -> None:
+    x = jnp.array([1.5, -2.0, float("inf")], jnp.bfloat16)
+    back = jnp.from_dlpack(_Exporter(x), copy=copy)
+    assert back.dtype == jnp.bfloat16 and back.tolist() == x.tolist()
+    assert (back.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()) == (copy is None)
+    # NumPy reads the element type, and knows none of code 4.
+    with pytest.raises((BufferError, RuntimeError), match=r"(?i)unsupported dtype"):
+        np.from_dlpack(x)
+    assert is_supported_dtype(x.dtype) and not is_supported_dtype("float8_e5m2")
+
+
+def test_dlpack_of_traced_arrays_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"from_dlpack: .* has no memory to share"):
+        pyjax.jit(jnp.from_dlpack)(jnp.ones(3))
 
 
 def test_array_namespace() -> None:

@@ -368,7 +368,7 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
     permutation = tuple(int(p) for p in permutation)
     if sorted(permutation) != list(range(mat.ndim)):
         fail(
-            ValueError,
+            TypeError,
             f"{permutation=} is no permutation of the {mat.ndim} dimensions of {mat!r}.",
         )
     for kind, end in (("batch", n_batch), ("dense", n_batch + n_sparse)):

@@ -215,7 +215,7 @@ def bcoo_reshape(
     shape = tuple(map(int, new_sizes))
     if math.prod(shape) != mat.size:
         fail(
-            TypeError,
+            ValueError,
             f"cannot reshape array of shape {mat.shape} (size {mat.size}) into shape {shape} "
             f"(size {math.prod(shape)})",
         )
@@ -312,7 +312,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     Args:
       operands: BCOO of one layout, whose other sizes agree.
     Raises:
-      ValueError: sizes or layouts differ.
+      ValueError: layouts differ.   TypeError: other sizes do.
 
     >>> import numpy as np
     >>> m = BCOO.fromdense(np.array([1, 0], np.float32))
@@ -334,7 +334,7 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     others = {x.shape[:dimension] + x.shape[dimension + 1 :] for x in operands}
     if not 0 <= dimension < first.ndim or len(others) > 1:
         fail(
-            ValueError,
+            TypeError,
             f"bcoo_concatenate: operand shapes {[x.shape for x in operands]} cannot be joined "
             f"along dimension {dimension}.",
         )

@@ -142,7 +142,7 @@ def _batching(
 
 
 def _lowering(ctx: Any, *operands: Any, structure: PyTreeDef, debug: bool) -> list[Any]:
-    if debug:
+    if debug or not _effects(*ctx.avals_in, structure=structure, debug=debug):
         return []
     if not options.experimental_unsafe_xla_runtime_errors.value:
         _not_functionalized(ctx)

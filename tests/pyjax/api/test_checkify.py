@@ -376,6 +376,10 @@ CASES: dict[str, tuple[Callable[[], Any], str | None]] = {
         "OOBError",
     ),
     "scalar index": (lambda: checked(lambda i: TABLE[i], jnp.int32(5)), "OOBError"),
+    "static index": (lambda: checked(lambda x: x[3], TABLE), "OOBError"),
+    "static negative": (lambda: checked(lambda x: x[::-1, -5], TABLE), "OOBError"),
+    "static beyond int32": (lambda: checked(lambda x: x[1, 2**40, None], TABLE), "OOBError"),
+    "static in bounds": (lambda: checked(lambda x: x[-3, 3], TABLE), None),
     "scalar index ok": (lambda: checked(lambda i: TABLE[i], jnp.int32(-3)), None),
     "jit index": (
         lambda: jit(checkify.checkify(lambda i: TABLE[i], errors=all_checks))(5),
@@ -628,3 +632,14 @@ def test_a_check_that_nobody_needs_is_kept() -> None:
 
     for g in (f, jit(f), pyjax.checkpoint(f), lambda x: lax.cond(x < 9, f, f, x)):
         assert checkify.checkify(g)(F32(-1))[0].get() is not None
+
+
+def test_static_indices_out_of_bounds_are_clamped_as_before() -> None:
+    for index in (3, -5, (1, 9), (slice(None, None, -1), -7), (2**40, None, 1)):
+        np.testing.assert_array_equal(jit(lambda x, i=index: x[i])(TABLE), TABLE[index])
+        ones = pyjax.grad(lambda x, i=index: x[i].sum())(TABLE)
+        assert ones.sum() == TABLE[index].size
+
+
+def test_an_error_that_nothing_can_make_is_checked_in_a_compiled_program() -> None:
+    assert jit(lambda x: checkify.check_error(checkify.checkify(jnp.sin)(x)[0]))(1.0) is None

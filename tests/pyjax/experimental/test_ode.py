@@ -89,6 +89,15 @@ def test_gradients() -> None:
         np.testing.assert_allclose(by_times[0], change(times=(0, "")), rtol=1e-3)
 
 
+def test_the_first_result_does_not_depend_on_the_first_time() -> None:
+    def total(times: Any) -> Any:
+        return odeint(lambda y, t: -y, 2.5, times).sum()
+
+    # Of 2.5 (1 + exp(a - b)).
+    slope = 2.5 * np.exp(-0.7)
+    np.testing.assert_allclose(pyjax.grad(total)(jnp.array([0.3, 1.0])), [slope, -slope], rtol=1e-4)
+
+
 def test_what_the_function_closes_over() -> None:
     def last(c: Any) -> Any:
         return odeint(lambda y, t: -c * y, 1.0, jnp.array([0.0, 1.0]))[1]
@@ -110,7 +119,8 @@ def test_limits_of_steps() -> None:
 
 
 def test_the_quartic_and_the_step() -> None:
-    quartic = ode.fit_4th_order_polynomial(*map(jnp.asarray, (1.0, 3.0, 2.5, 0.5, -1.0, 2.0)))
+    ends = map(jnp.asarray, (1.0, 3.0, 2.5, 0.5, -1.0, 2.0))
+    quartic = jnp.stack(ode.fit_4th_order_polynomial(*ends))
     at = [float(jnp.polyval(quartic, x)) for x in (0.0, 0.5, 1.0)]
     np.testing.assert_allclose(at, [1.0, 2.5, 3.0])
     slopes = np.polyval(np.polyder(np.asarray(quartic)), [0, 1])
