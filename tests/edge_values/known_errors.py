@@ -114,6 +114,8 @@ ERRORS: tuple[Difference, ...] = (
             "numpy.take f(e, j) float32",
             "numpy.take_along_axis f(v, i, 0, mode='wrap') float32",
             "lax.clamp f(-1, v, 2) uint8",
+            "numpy.linalg.inv f(h) float16",
+            "numpy.linalg.cholesky f(h) float16",
             "lax.conv_general_dilated f(t, t[:1, :, :0], (1,), 'VALID') float32",
             "lax.linalg.eigh f(h, subset_by_index=(0, 2))[1] float32",
             "lax.linalg.svd f(m, subset_by_index=(0, 1), full_matrices=False)[1] float32",

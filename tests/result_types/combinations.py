@@ -25,7 +25,10 @@ from tests.edge_values.tables import TABLES
 _INTEGERS = "int4 uint4 int8 uint8 int16 uint16 int32 uint32 int64 uint64"
 _FLOATS = "float8_e4m3fn float8_e5m2 float16 bfloat16 float32 float64"
 # Tables whose types are compared for the dtypes of their rows only, in tests/edge_values.
-NOT_RECORDED = ("scipy_linalg", "scipy_others", "scipy_stats", "transformations", "trees")
+NOT_RECORDED = (
+    "experimental",
+    *("scipy_linalg", "scipy_others", "scipy_stats", "transformations", "trees"),
+)
 DTYPES = ("bool", *_INTEGERS.split(), *_FLOATS.split(), "complex64", "complex128")
 # Arrays that take the type of what they meet, and Python's numbers, which do so, too.
 WEAK = {"weak int": "int32", "weak float": "float32", "weak complex": "complex64"}
