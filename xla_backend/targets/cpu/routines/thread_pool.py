@@ -1,24 +1,26 @@
 """The thread pool of generated code: pyjax_parallel_for and the control of its threads. The code is
 written in `pool_functions`.
 
-One 64-bit ticket word holds (generation << 32 | blocks left); threads claim blocks by counting it
-down with compare-and-swap, the caller among them, so a sleeping or absent worker costs nothing but
-speed. Whoever waits spins a while and then sleeps: on a futex on Linux, in naps elsewhere. That is
-so for workers without work, and for the caller whose last blocks are still with workers.
+What a caller shares is a job. Its ticket, one 64-bit word, holds (generation << 32 | blocks left);
+threads claim blocks by counting it down with compare-and-swap, the caller among them, so a sleeping
+or absent worker costs nothing but speed. Several callers have jobs at a time, as many as there are
+threads, and workers go from job to job; a caller that finds no free one (or is nested too deep)
+runs its blocks itself. Whoever waits spins a while and then sleeps: on a futex on Linux, in naps
+elsewhere. That is so for workers without work, and for the caller whose last blocks are still with
+workers.
 
 On a machine with more to run than processors, a worker that has claimed a block may be descheduled
-with it, and everybody waits for it. No count of running threads tells that reliably; the wait does.
-A caller that waited much longer for the others' last blocks than a block takes lets the pool rest
-for eight times as long: its loops run on the calling thread, and idle workers sleep at once. So
-late workers cost an eighth at most, and an idle machine forgets a hiccup within milliseconds.
+with it, and its caller waits, asleep: then both begin their next slices of time together. (To keep
+loops on the calling thread for a while after such a wait was measured not to be better.)
 
 pyjax_parallel_for_polled lets signals in between blocks: once a handler has raised, the blocks
 that are left, and those of all polled loops until the program ends, do nothing. The program must
 end by asking pyjax_poll_end, and until then work with what happens to be in memory.
 
-A caller that finds the pool busy (nested or concurrent calls) runs its blocks itself. After fork
-the child has no workers; they are started again by its first parallel call. Workers leave signals
-to the threads of Python.
+A fork waits for the blocks that workers are in, and they begin none meanwhile: so a handler that
+forks inside of a loop finds each block done or left, and the loop ends in parent and child. The
+child has no workers; they are started again by its next parallel call. Workers leave signals to
+the threads of Python.
 """
 
 from __future__ import annotations
@@ -50,8 +52,11 @@ def pool_library() -> Library:
         library.function("pyjax_set_num_threads", None, ctypes.c_int32),
     )
     if hasattr(os, "register_at_fork"):
-        after_fork = library.function("pyjax_pool_after_fork", None)
-        os.register_at_fork(after_in_child=after_fork)
+        os.register_at_fork(
+            before=library.function("pyjax_pool_before_fork", None),
+            after_in_parent=library.function("pyjax_pool_after_fork_in_parent", None),
+            after_in_child=library.function("pyjax_pool_after_fork_in_child", None),
+        )
     return library
 
 
