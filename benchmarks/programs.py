@@ -213,6 +213,13 @@ def counts(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return lambda i: f.numpy.bincount(i, length=1000), (i,)
 
 
+def small_spectra(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Eigenvectors, singular vectors and QR factors of 1,000 matrices of 3×3."""
+    a = f.numpy.asarray(np.random.default_rng(0).normal(size=(1000, 3, 3)).astype(np.float32))
+    linalg = f.numpy.linalg
+    return lambda a: (linalg.eigh(a), linalg.svd(a), linalg.qr(a)), (a,)
+
+
 def updates_in_lanes(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """vmap of a while_loop that updates one of 100,000 elements a step; lanes stop one by one."""
     x = f.numpy.ones((4, 100_000), np.float32)

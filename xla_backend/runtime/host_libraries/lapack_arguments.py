@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -34,7 +35,34 @@ _LETTERS = {
     "trans_x": "NTC", "diag": "NU",
 }  # fmt: skip
 
+_TARGET = re.compile(r"lapack(?:\.(?P<own>\w+)|_[sdcz](?P<name>\w+)_ffi)")
+COMPLEX_NAMES = {"syevd": "heevd", "orgqr": "ungqr", "ormqr": "unmqr", "sytrd": "hetrd"}
+_REAL_NAMES = {other: name for name, other in COMPLEX_NAMES.items()}
+_FLAGS = {"true": 1, "false": 0}
+_ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(true|false|-?\d+)")
+
 Arrays = Sequence[np.ndarray]
+
+
+def routine_of(target: str) -> str | None:
+    """The routine that a custom call's target means, by its name for reals; None: no LAPACK.
+
+    >>> routine_of("lapack.geqrf"), routine_of("lapack_cungqr_ffi"), routine_of("callback")
+    ('geqrf', 'orgqr', None)
+    """
+    found = _TARGET.fullmatch(target)
+    if found is None:
+        return None
+    return found["own"] or _REAL_NAMES.get(found["name"], found["name"])
+
+
+def attributes_of(attributes: Any) -> dict[str, int]:
+    """The numbers in a backend_config dictionary."""
+    result = {}
+    for key, value in _ATTRIBUTE.findall(attributes.backend_config or ""):
+        # Digits beyond those of any option are not worth reading: the check refuses the rest.
+        result[key] = int(value[:20]) if value not in _FLAGS else _FLAGS[value]
+    return result
 
 
 def patterns(routine: str) -> tuple[list[str], list[str]]:

@@ -26,7 +26,6 @@ checked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,22 +38,15 @@ from xla_backend.runtime.custom_calls import (
     find_custom_call,
     register_custom_call,
 )
-from xla_backend.runtime.host_libraries.lapack_arguments import check_arguments, check_options
+from xla_backend.runtime.host_libraries.lapack_arguments import (
+    COMPLEX_NAMES,
+    attributes_of,
+    check_arguments,
+    check_options,
+)
 from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
 
 Arrays = Sequence[np.ndarray]
-_FLAGS = {"true": 1, "false": 0}
-_ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(true|false|-?\d+)")
-_COMPLEX_NAMES = {"syevd": "heevd", "orgqr": "ungqr", "ormqr": "unmqr", "sytrd": "hetrd"}
-
-
-def attributes_of(attributes: Any) -> dict[str, int]:
-    """The numbers in a backend_config dictionary."""
-    result = {}
-    for key, value in _ATTRIBUTE.findall(attributes.backend_config or ""):
-        # Digits beyond those of any option are not worth reading: the check refuses the rest.
-        result[key] = int(value[:20]) if value not in _FLAGS else _FLAGS[value]
-    return result
 
 
 def _letter(options: dict[str, int], key: str, default: str) -> str:
@@ -63,14 +55,14 @@ def _letter(options: dict[str, int], key: str, default: str) -> str:
 
 def _routine(name: str, matrix: np.ndarray) -> Callable:
     if matrix.dtype.kind == "c":
-        name = _COMPLEX_NAMES.get(name, name)
+        name = COMPLEX_NAMES.get(name, name)
     (function,) = scipy.linalg.lapack.get_lapack_funcs((name,), (matrix,))
     return function
 
 
 def _workspace(name: str, matrix: np.ndarray, *sizes: int, **options: Any) -> int:
     if matrix.dtype.kind == "c":
-        name = _COMPLEX_NAMES.get(name, name)
+        name = COMPLEX_NAMES.get(name, name)
     (query,) = scipy.linalg.lapack.get_lapack_funcs((f"{name}_lwork",), (matrix,))
     return int(np.real(query(*sizes, **options)[0]))
 
@@ -292,7 +284,7 @@ def _register() -> None:
         function = _batched(name, routine)
         names = [f"lapack.{name}"]
         for letter in "sdcz":
-            typed = _COMPLEX_NAMES.get(name, name) if letter in "cz" else name
+            typed = COMPLEX_NAMES.get(name, name) if letter in "cz" else name
             names.append(f"lapack_{letter}{typed}_ffi")
         for target in names:
             if find_custom_call(target) is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,15 +19,17 @@ from xla_backend.kernels.library.small_matrices import is_small
 from xla_backend.passes.solver_rewriter import LapackCall
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Operand, Step
-from xla_backend.runtime.host_libraries.lapack_arguments import check_arguments, check_options
+from xla_backend.runtime.host_libraries.lapack_arguments import (
+    attributes_of,
+    check_arguments,
+    check_options,
+    routine_of,
+)
 from xla_backend.runtime.host_libraries.lapack_by_columns import PREFIX
-from xla_backend.runtime.host_libraries.lapack_calls import attributes_of
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.gpu.routines.solvers import REALS, SOLVERS, Array, routine_name
 from xla_backend.targets.gpu.rules import RULES
 
-_TARGET = re.compile(r"lapack(?:\.(?P<own>\w+)|_(?P<type>[sdcz])(?P<name>\w+)_ffi)")
-_REAL_NAMES = {"heevd": "syevd", "ungqr": "orgqr", "unmqr": "ormqr"}
 _DEFAULTS = {
     "potrf": {"uplo": "L"},
     "trsm": {"side": "L", "uplo": "L", "trans_x": "N", "diag": "N"},
@@ -67,11 +68,8 @@ def library_call(node: Instruction) -> LapackCall | None:
 
 
 def _custom_call(node: Instruction, attributes: CustomCallAttributes) -> LapackCall | None:
-    found = _TARGET.fullmatch(attributes.target)
-    if found is None:
-        return None
-    name = found["own"] or _REAL_NAMES.get(found["name"], found["name"])
-    if name not in SOLVERS:
+    name = routine_of(attributes.target)
+    if name is None or name not in SOLVERS:
         return None
     options = attributes_of(attributes)
     check_options(name, options)

@@ -60,4 +60,7 @@ fft      void pyjax_fft_<t>(...), pyjax_rfft_<t>, pyjax_irfft_<t>               
 
 small_matrices
          void pyjax_cholesky_<t>(...), pyjax_lu_<t>, pyjax_triangular_<t>      see there
+
+small_eigen, small_reflectors, small_singular
+         void pyjax_eigh_<t>(...), pyjax_geqrf_<t>, pyjax_orgqr_<t>, pyjax_ormqr_<t>, pyjax_svd_<t>
 """

@@ -14,7 +14,10 @@ from xla_backend.targets.cpu.routines import (
     gemm,
     meetings,
     selection,
+    small_eigen,
     small_matrices,
+    small_reflectors,
+    small_singular,
     sort,
 )
 from xla_backend.targets.cpu.routines.registry import KernelLibrary
@@ -27,7 +30,10 @@ _SUBJECTS = (
     selection,
     cumulative,
     meetings,
+    small_eigen,
     small_matrices,
+    small_reflectors,
+    small_singular,
     blocked_matrices,
 )
 _libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (

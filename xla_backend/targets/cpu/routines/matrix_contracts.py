@@ -1,9 +1,10 @@
-"""Contracts of factors and triangular systems; `small_matrices` and `blocked_matrices` say what
-operands mean."""
+"""Contracts of routines of matrices; `small_matrices`, `small_eigen`, `small_reflectors`,
+`small_singular` and `blocked_matrices` say what operands mean. Eigenvectors and singular vectors
+are any of those there are: a reference and its routine may differ in signs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
+from xla_backend.targets.cpu.routines.matrix_lanes import REALS
 from xla_backend.targets.cpu.routines.small_matrices import (
     CONJUGATED,
     LOWER,
@@ -19,6 +21,8 @@ from xla_backend.targets.cpu.routines.small_matrices import (
     TYPES,
     UNIT,
 )
+from xla_backend.targets.cpu.routines.small_reflectors import ADJOINT
+from xla_backend.targets.cpu.routines.small_reflectors import RIGHT as REFLECTED_RIGHT
 
 Array = np.ndarray
 
@@ -71,6 +75,88 @@ def _run_triangular(
                 rows[1][i] = total if flags & UNIT else total / m[i, i]
 
 
+def _run_eigh(
+    batches: int, n: int, lower: int, a: Array, vectors: Array, values: Array, info: Array
+) -> None:
+    found = _problems((batches, n, n), a, vectors)
+    for b, ((given, result), found_values) in enumerate(zip(found, values.reshape(-1, n))):
+        triangle = np.tril(given) if lower else np.triu(given).conj().T
+        info[b] = int(not np.isfinite(triangle).all())
+        if info[b]:
+            result[...], found_values[...] = np.nan, np.nan
+        else:
+            found_values[...], result[...] = np.linalg.eigh(triangle)
+
+
+def _run_geqrf(batches: int, m: int, n: int, a: Array, packed: Array, taus: Array) -> None:
+    few = min(m, n)
+    for b, (given, result) in enumerate(_problems((batches, m, n), a, packed)):
+        result[...] = given
+        for k in range(few):
+            x = result[k:, k].copy()
+            alpha = x[0]
+            tau = taus[b * few + k] = 0
+            if np.any(x[1:]) or alpha.imag:
+                beta = -np.copysign(np.linalg.norm(x), alpha.real)
+                tau = taus[b * few + k] = (beta - alpha) / beta
+                x[1:] /= alpha - beta
+                result[k, k], result[k + 1 :, k] = beta, x[1:]
+            x[0] = 1
+            result[k:, k + 1 :] -= np.conj(tau) * np.outer(x, x.conj() @ result[k:, k + 1 :])
+
+
+def _product_of(packed: Array, taus: Array) -> Array:
+    """Of the reflectors in the columns of `packed`: a square matrix."""
+    rows = len(packed)
+    q = np.eye(rows, dtype=packed.dtype)
+    for k, tau in enumerate(taus):
+        v = np.concatenate([np.zeros(k), [1], packed[k + 1 :, k]]).astype(packed.dtype)
+        q = q - tau * np.outer(q @ v, v.conj())
+    return q
+
+
+def _run_orgqr(batches: int, m: int, n: int, k: int, packed: Array, taus: Array, q: Array) -> None:
+    for b, (given, result) in enumerate(_problems((batches, m, n), packed, q)):
+        result[...] = _product_of(given, taus[b * k : (b + 1) * k])[:, :n]
+
+
+def _run_ormqr(
+    batches: int,
+    m: int,
+    n: int,
+    k: int,
+    flags: int,
+    packed: Array,
+    taus: Array,
+    c: Array,
+    out: Array,
+) -> None:
+    rows = n if flags & REFLECTED_RIGHT else m
+    given = packed[: batches * rows * k].reshape(batches, rows, k)
+    for b, (matrix, result) in enumerate(_problems((batches, m, n), c, out)):
+        q = _product_of(given[b], taus[b * k : (b + 1) * k])
+        q = q.conj().T if flags & ADJOINT else q
+        result[...] = matrix @ q if flags & REFLECTED_RIGHT else q @ matrix
+
+
+def _run_svd(
+    batches: int, m: int, n: int, left: int, right: int,
+    a: Array, copy: Array, s: Array, u: Array, vh: Array, info: Array,
+) -> None:  # fmt: skip
+    few = min(m, n)
+    copy[: batches * m * n] = a[: batches * m * n]
+    lefts = u[: batches * m * (left or few)].reshape(batches, m, left or few)
+    rights = vh[: batches * (right or few) * n].reshape(batches, right or few, n)
+    for b, (given,) in enumerate(_problems((batches, m, n), a)):
+        values = s[b * few : (b + 1) * few]
+        info[b] = int(not np.isfinite(given).all())
+        if info[b]:
+            found: Sequence[Any] = (np.nan, np.nan, np.nan)
+        else:
+            found = np.linalg.svd(given, full_matrices=left == m and right == n)
+        lefts[b], values[:], rights[b] = found if left else (0, found[1], 0)
+
+
 def _without_work(reference: Callable[..., None], *operands: Any) -> None:
     reference(*operands[:-2])
 
@@ -81,17 +167,30 @@ def _problems(shape: tuple[int, ...], *arrays: Array) -> list[tuple[Array, ...]]
     return list(zip(*(array[:size].reshape(shape) for array in arrays)))
 
 
-# Numbers, what is read, what is written (s32 where they are no elements).
+# Numbers, what is read, what is written (s32 where they are no elements, real where they are not
+# complex).
 _ROUTINES: dict[str, tuple[str, str, str, Callable[..., None]]] = {
     "cholesky": ("batches n lower", "a", "out", _run_cholesky),
     "lu": ("batches m n", "a", "lu pivots info", _run_lu),
     "triangular": ("batches n sides flags", "a b", "x", _run_triangular),
+    "eigh": ("batches n lower", "a", "vectors values info", _run_eigh),
+    "geqrf": ("batches m n", "a", "packed taus", _run_geqrf),
+    "orgqr": ("batches m n k", "packed taus", "q", _run_orgqr),
+    "ormqr": ("batches m n k flags", "packed taus c", "out", _run_ormqr),
+    "svd": ("batches m n left right", "a", "copy s u vh info", _run_svd),
 }
 _INTEGERS = ("pivots", "info")
+_REAL = ("values", "s")
 
 
 # These have a variant for larger matrices, with memory to work in.
 _BLOCKED = ("cholesky", "triangular")
+
+
+def _type_of(array: str, t: P) -> P:
+    if array in _INTEGERS:
+        return P.S32
+    return REALS[t] if array in _REAL else t
 
 
 def matrix_routines() -> list[Routine]:
@@ -101,10 +200,7 @@ def matrix_routines() -> list[Routine]:
             parameters = (
                 *(Parameter(number, Kind.NUMBER) for number in numbers.split()),
                 *(Parameter(array, Kind.READ, t) for array in read.split()),
-                *(
-                    Parameter(array, Kind.WRITE, P.S32 if array in _INTEGERS else t)
-                    for array in written.split()
-                ),
+                *(Parameter(array, Kind.WRITE, _type_of(array, t)) for array in written.split()),
             )
             found.append(Routine(f"{name}_{t}", parameters, reference, stops=True, steady=True))
             if name in _BLOCKED:

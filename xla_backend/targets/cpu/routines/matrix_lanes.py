@@ -8,11 +8,14 @@ writes. So results do not depend on how many problems there are, nor on the numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
-from xla_backend.llvm.types import const, element, vector
+from xla_backend.llvm.types import const, element, int_of, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.registry import register_group
 
 REALS: Mapping[P, P] = {P.F32: P.F32, P.F64: P.F64, P.C64: P.F32, P.C128: P.F64}
 Element = str | tuple[str, str]  # lanes of a real number, or of both parts of a complex one
@@ -121,6 +124,16 @@ class Lanes:
         real = w.fma(ty, x[1], y[1], w.fma(ty, minus[0], y[0], s[0]))
         return real, w.fma(ty, minus[1], y[0], w.fma(ty, minus[0], y[1], s[1]))
 
+    def plus_product(self, s: Element, x: Element, y: Element) -> Element:
+        """s + x y."""
+        return self.minus_product(s, self.negated(x), y)
+
+    def plus_square(self, s: str, x: Element) -> str:
+        """s + |x|^2, of a real s."""
+        for part in parts_of(x):
+            s = self.w.fma(self.ty, part, part, s)
+        return s
+
     def minus_square(self, s: str, x: Element) -> str:
         """s - |x|^2, of a real s."""
         for part in parts_of(x):
@@ -129,6 +142,16 @@ class Lanes:
 
     def quotient(self, x: Element, y: Element) -> Element:
         return elemental.emit(self.w, "divide", self.t, self.count, x, y)
+
+    def times(self, x: Element, y: Element) -> Element:
+        w, ty = self.w, self.ty
+        if isinstance(x, str) or isinstance(y, str):
+            return w.op("fmul", ty, x, y)  # type: ignore[arg-type]
+        real = w.fma(ty, w.fneg(ty, x[1]), y[1], w.op("fmul", ty, x[0], y[0]))
+        return real, w.fma(ty, x[1], y[0], w.op("fmul", ty, x[0], y[1]))
+
+    def negated(self, x: Element) -> Element:
+        return self.map(lambda part: self.w.fneg(self.ty, part), x)
 
     def times_real(self, x: Element, y: str) -> Element:
         return self.map(lambda part: self.w.op("fmul", self.ty, part, y), x)
@@ -147,6 +170,58 @@ class Lanes:
         """By which LAPACK chooses pivots: the sum of the parts' absolute values."""
         sizes = [self.w.intrinsic("fabs", self.ty, part) for part in parts_of(x)]
         return sizes[0] if len(sizes) == 1 else self.w.op("fadd", self.ty, *sizes)
+
+    def largest(self, so_far: str, x: Element) -> str:
+        """The larger of a number and the absolute values of the parts of x; NaN if one is."""
+        for part in parts_of(x):
+            part = self.w.intrinsic("fabs", self.ty, part)
+            so_far = self.w.intrinsic("maximum", self.ty, so_far, part)
+        return so_far
+
+    def is_finite(self, largest: str) -> str:
+        return self.w.cmp("olt", self.ty, largest, const(self.ty, float("inf")))
+
+    def power_of_two(self, largest: str) -> tuple[str, str]:
+        """A power of two that brings numbers up to `largest` near 1, and its inverse: both are
+        exact. 1 for what is not finite."""
+        w, ty = self.w, self.ty
+        ints = int_of(ty)
+        bits, fraction = (32, 23) if element(ty) == "float" else (64, 52)
+        exponents = const(ints, (1 << (bits - 1)) - (1 << fraction))
+        exponent = w.op("and", ints, w.cast("bitcast", ty, largest, ints), exponents)
+        # Subnormal numbers are multiplied by as much as the least normal one.
+        least = const(ints, 1 << fraction)
+        small = w.cmp("eq", ints, exponent, const(ints, 0))
+        power = w.cast("bitcast", ints, w.select(small, ints, least, exponent), ty)
+        power = w.select(self.is_finite(largest), ty, power, const(ty, 1.0))
+        return power, w.op("fdiv", ty, const(ty, 1.0), power)
+
+    def in_any(self, mask: str) -> str:
+        """Whether it is so in one of the lanes."""
+        return self.w.reduce("or", mask_of(self.ty), mask)
+
+    def ranks(self, numbers: str, i: str, count: str, before: str) -> str:
+        """How many of `count` reals in scratch memory come before number i, by a predicate such as
+        "olt"; of equal ones the first does."""
+        w, ty, ints = self.w, self.ty, self.index_ty
+        mine = w.load(ty, self._real_place(numbers, i))
+
+        def counted(lo: str, hi: str, start: str, *, equal: bool) -> str:
+            with w.loop(lo, hi, 1, [(ints, start)]) as others:
+                other = w.load(ty, self._real_place(numbers, others.index))
+                pair = (mine, other) if equal else (other, mine)
+                is_before = w.cmp(before, ty, *pair)
+                if equal:
+                    is_before = w.not_(mask_of(ty), is_before)
+                more = w.cast("zext", mask_of(ty), is_before, ints)
+                others.next = [w.op("add", ints, others.carried[0], more)]
+            return others.results[0]
+
+        first = counted("0", i, const(ints, 0), equal=True)
+        return counted(w.iadd(i, 1), count, first, equal=False)
+
+    def _real_place(self, scratch: str, at: str) -> str:
+        return self.w.gep(element(self.ty), scratch, self.w.imul(at, self.count))
 
     def select(self, mask: str, x: Element, y: Element) -> Element:
         pairs = zip(parts_of(x), parts_of(y))
@@ -235,3 +310,24 @@ def emit_groups(
 
     w.if_else(w.cmp("sgt", "i64", blocks, "1"), [], parallel, alone)
     w.ret()
+
+
+class LaneRoutine(NamedTuple):
+    """What `emit_groups` takes of a routine besides its name and type."""
+
+    fields: Fields
+    problems: Callable[[FunctionWriter], str]
+    cycles: Callable[[FunctionWriter], str]
+    group: Callable[[Lanes, str, str], None]
+
+
+def register_lane_routines(routines: Mapping[str, LaneRoutine], types: Sequence[P]) -> None:
+    """Declares pyjax_<name>_<t> for all names and types."""
+
+    def emit(symbol: str, t: P, routine: LaneRoutine, module: ModuleWriter) -> None:
+        emit_groups(module, symbol, t, *routine)
+
+    for name, routine in routines.items():
+        for t in types:
+            symbol = f"pyjax_{name}_{t}"
+            register_group(f"{name}_{t}", (symbol,), partial(emit, symbol, t, routine))

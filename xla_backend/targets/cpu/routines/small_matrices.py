@@ -14,19 +14,16 @@ void pyjax_triangular_<t>(batches, n, sides, flags, ptr a, ptr b, ptr x)
 
 from __future__ import annotations
 
-from functools import partial
-
-from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import const, element, mask_of
-from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.routines.matrix_lanes import (
     REALS,
+    LaneRoutine,
     Lanes,
     element_of,
-    emit_groups,
     parts_of,
+    register_lane_routines,
 )
-from xla_backend.targets.cpu.routines.registry import register_group
 
 TYPES = tuple(REALS)
 MOST_ROWS = 16
@@ -235,47 +232,24 @@ def _triangular(lanes: Lanes, first: str, count: str) -> None:
 # -- the groups ------------------------------------------------------------------------------------
 
 
-def _emit_cholesky(t: P, module: ModuleWriter) -> None:
-    emit_groups(
-        module,
-        f"pyjax_cholesky_{t}",
-        t,
-        _CHOLESKY,
-        lambda w: "%batches",
-        lambda w: w.imul(w.imul("%n", "%n"), w.iadd("%n", 32)),
-        _cholesky,
-    )
+def _cubed(w: FunctionWriter, m: str, n: str) -> str:
+    return w.imul(w.imul(m, n), w.iadd(n, 32))
 
 
-def _emit_lu(t: P, module: ModuleWriter) -> None:
-    emit_groups(
-        module,
-        f"pyjax_lu_{t}",
-        t,
-        _LU,
-        lambda w: "%batches",
-        lambda w: w.imul(w.imul("%m", "%n"), w.iadd("%n", 32)),
-        _lu,
-    )
-
-
-def _emit_triangular(t: P, module: ModuleWriter) -> None:
-    emit_groups(
-        module,
-        f"pyjax_triangular_{t}",
-        t,
+_ROUTINES = {
+    "cholesky": LaneRoutine(
+        _CHOLESKY, lambda w: "%batches", lambda w: _cubed(w, "%n", "%n"), _cholesky
+    ),
+    "lu": LaneRoutine(_LU, lambda w: "%batches", lambda w: _cubed(w, "%m", "%n"), _lu),
+    "triangular": LaneRoutine(
         _TRIANGULAR,
         lambda w: w.imul("%batches", "%sides"),
         lambda w: w.imul(w.imul("%n", "%n"), 16),
         _triangular,
-    )
-
-
-_EMITTERS = {"cholesky": _emit_cholesky, "lu": _emit_lu, "triangular": _emit_triangular}
+    ),
+}
 
 
 def register() -> None:
     """Declares the routines of every element type."""
-    for name, emit in _EMITTERS.items():
-        for t in TYPES:
-            register_group(f"{name}_{t}", (f"pyjax_{name}_{t}",), partial(emit, t))
+    register_lane_routines(_ROUTINES, TYPES)

@@ -14,6 +14,7 @@ from xla_backend.targets.cpu.routines import (
     fft_plan,
     matrix_lanes,
     small_matrices,
+    small_reflectors,
 )
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.conv import pack_dims
@@ -245,6 +246,36 @@ def test_small_matrices(t):
         check(f"cholesky_{t}", [batches, n, lower, flat, draw(t, flat.size, 1)])
         work = [np.zeros(n * n, flat.dtype), np.zeros(blocked_matrices.BLOCK_ROWS * n, flat.dtype)]
         check(f"cholesky_blocked_{t}", [batches, n, lower, flat, draw(t, flat.size, 1), *work])
+
+
+@pytest.mark.parametrize("t", small_matrices.TYPES, ids=str)
+def test_reflectors(t):
+    batches, m, n = 5, 4, 3
+    a = draw(t, batches * m * n)
+    packed, taus = draw(t, a.size, 1), draw(t, batches * n, 2)
+    ROUTINES[f"geqrf_{t}"].reference(batches, m, n, a, packed, taus)
+    check(f"geqrf_{t}", [batches, m, n, a, draw(t, a.size, 1), draw(t, taus.size, 2)])
+    check(f"orgqr_{t}", [batches, m, n, n, packed, taus, draw(t, a.size, 3)])
+    for flags in range(4):
+        rows, columns = (2, m) if flags & small_reflectors.RIGHT else (m, 2)
+        c = draw(t, batches * rows * columns, 4)
+        numbers = [batches, rows, columns, n, flags]
+        check(f"ormqr_{t}", [*numbers, packed, taus, c, draw(t, c.size, 5)])
+
+
+@pytest.mark.parametrize("t", small_matrices.TYPES, ids=str)
+def test_values_without_vectors(t):
+    """Vectors may differ in signs; where there are none, and for NaN, all memory is the same."""
+    batches, m, n = 3, 4, 3
+    real = matrix_lanes.REALS[t]
+    a = draw(t, batches * m * n)
+    a[-1] = np.nan
+    values = draw(real, batches * n, 1)
+    info = np.full(batches, 7, np.int32)
+    vectors = [draw(t, batches * size, 2) for size in (m * n, n * n)]
+    check(f"svd_{t}", [batches, m, n, 0, 0, a, draw(t, a.size, 3), values, *vectors, info])
+    nan = np.full(batches * n * n, np.nan, t.numpy_dtype)
+    check(f"eigh_{t}", [batches, n, 1, nan, draw(t, nan.size, 4), values, info])
 
 
 @pytest.mark.parametrize("t", fft.TYPES, ids=str)
