@@ -193,7 +193,7 @@ def _inside_scan(eqn: JaxprEqn, policy: Policy) -> _Inside | None:
         if is_y and type(outs[position]) is not DropVar and outs[position] not in found:
             found.append(outs[position])
         else:
-            found.append(Var(aval.update(shape=(params["length"], *aval.shape))))
+            found.append(Var(aval.with_dim(0, params["length"])))
             stacked.append(len(outs) + i)
     keeping = reordered(body.keeping, range(len(body.keeping.in_avals)), stacked)
     kept = eqn.replace(

@@ -39,7 +39,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.interpreters import ad
-from pyjax.interpreters.batching import MappedCall
+from pyjax.interpreters.batching import MappedCall, running_split
 from pyjax.interpreters.ref_checks import check_aliases, check_no_refs
 from pyjax.interpreters.rules import (
     FullJvp,
@@ -458,7 +458,7 @@ keep_refs.add(custom_lin_p)  # what a rule writes to is a residual
 def _unknown_batching(
     axis_size: int, args: Sequence[Any], dims: Sequence[Any], *, out_avals: tuple[Any, ...]
 ) -> tuple[list[Any], list[Any]]:
-    avals = tuple([a.update(shape=(axis_size, *a.shape)) for a in out_avals])
+    avals = tuple([a.with_dim(0, axis_size, running_split()) for a in out_avals])
     return unknown_p.bind(*args, out_avals=avals), [0] * len(avals)
 
 

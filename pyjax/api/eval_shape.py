@@ -72,7 +72,8 @@ class ShapeDtypeStruct:
 
     @property
     def aval(self) -> ShapedArray:
-        return ShapedArray(self.shape, dtypes.canonicalize_dtype(self.dtype), self.weak_type)
+        dtype = dtypes.canonicalize_dtype(self.dtype)
+        return ShapedArray(self.shape, dtype, self.weak_type, sharding=self.sharding)
 
     @property
     def is_ref(self) -> bool:
@@ -122,7 +123,8 @@ class ShapeDtypeStruct:
 
 def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     """The description of an abstract value."""
-    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    sharding = None if aval.split is None else aval.sharding
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
 
 @api_boundary

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.api.flat import check_callable, check_leaves, wraps
-from pyjax.core.avals import abstractify
+from pyjax.core.avals import MeshArray, abstractify
 from pyjax.core.debug_info import DebugInfo, arg_names
 from pyjax.core.errors import new_error
 from pyjax.core.refs import is_ref
@@ -104,6 +104,7 @@ def vmap(
         dims = [
             d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)
         ]
+        _check_split_alike(leaves, dims)
         flat = FlatFunction(fun, in_tree, kwargs=True)
         debug = DebugInfo("vmap", fun, in_tree)
         if any(map(is_ref, leaves)):
@@ -127,6 +128,27 @@ def vmap(
         return _with_axes(result, wanted, size) if _shaped_nodes else result
 
     return vmap_f
+
+
+def _check_split_alike(leaves: Sequence[Any], dims: Sequence[Any]) -> None:
+    """Along axes of type Explicit all mapped dimensions are split alike.
+
+    Raises:
+      ValueError: they are not.
+    """
+    if not any(type(getattr(x, "aval", None)) is MeshArray for x in leaves):
+        return
+    avals = [(abstractify(x), d) for x, d in zip(leaves, dims) if d is not None]
+    found = [None if a.split is None else a.split.entries[d] for a, d in avals]
+    for entry in found:
+        if entry != found[0]:
+            raise new_error(
+                ValueError,
+                "Mapped away dimension of inputs passed to vmap should be sharded the same. Got "
+                f"inconsistent axis specs: {found[0]} vs {entry}",
+                f"the arguments are {', '.join(a.str_short() for a, _ in avals)}",
+                "lay one of them out as the others before: jax.sharding.reshard(x, P(...)).",
+            )
 
 
 # -- nodes of pytrees that know the shape of what they stand for ----------------------------------

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,34 @@ from pyjax.core.traced_sizes import Dimension, ElementCount, is_known
 from xla_backend.process.bounded_cache import InternTable
 
 
+class Split(NamedTuple):
+    """How an array is split over the axes of type Explicit of a mesh, which types say.
+
+    Attributes:
+      mesh: without devices.
+      entries: of each dimension the axes that split it: None, a name, or a tuple of names.
+      unreduced: axes over which the array is a sum that is still to be made.
+      reduced: axes over which its cotangent will be one.
+    """
+
+    mesh: Any
+    entries: tuple[Any, ...]
+    unreduced: frozenset[Any] = frozenset()
+    reduced: frozenset[Any] = frozenset()
+
+    def says_something(self) -> bool:
+        """Whether the array is not whole along all axes."""
+        return bool(
+            self.unreduced or self.reduced or any(entry is not None for entry in self.entries)
+        )
+
+
 class AbstractValue:
     """Base of avals.
 
     Attributes:
-      vma: mesh axes along which a value varies inside of shard_map (of a `VaryingArray`, some).
+      vma: mesh axes along which a value varies inside of shard_map (of a `MeshArray`, some).
+      split: how it is split over mesh axes of type Explicit; None: it is whole along all of them.
       is_wide: the elements are of 64 bits (complex: twice 64), as only `jax_enable_x64` keeps them.
 
     >>> isinstance(pyjax.typeof(1.0), AbstractValue)
@@ -35,6 +58,7 @@ class AbstractValue:
 
     __slots__ = ()
     vma: frozenset[Any] = frozenset()
+    split: Split | None = None
     is_wide: bool = False
 
     def str_short(self, short_dtypes: bool = False) -> str:
@@ -105,7 +129,9 @@ class ShapedArray(AbstractValue):
             aval = _known_avals[key]()
         except (KeyError, TypeError):
             aval = None
-        return _new_shaped_array(shape, dtype, weak_type) if aval is None else aval
+        if aval is None:
+            aval = _new_shaped_array(shape, dtype, weak_type)
+        return aval if sharding is None else aval.update(sharding=sharding)
 
     def __reduce__(self) -> Any:
         return (ShapedArray, (self.shape, self.dtype, self.weak_type))
@@ -122,27 +148,74 @@ class ShapedArray(AbstractValue):
         dtype: Any = None,
         weak_type: bool | None = None,
         vma: frozenset[Any] | None = None,
+        sharding: Any = None,
         **_: Any,
     ) -> ShapedArray:
-        """The same aval with some fields replaced."""
+        """The same aval with some fields replaced. With another number of dimensions it is split
+        only if `sharding` says so."""
         plain = ShapedArray(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
             self.weak_type if weak_type is None else weak_type,
         )
         vma = self.vma if vma is None else vma
-        return _varying(plain, vma) if vma else plain
+        split = self.split
+        if sharding is not None:
+            split = _split_of[0](sharding, plain.ndim)
+        elif split is not None and plain.ndim != self.ndim:
+            split = None
+        return plain if split is None and not vma else _on_mesh(plain, vma, split)
+
+    def cotangent_split(self) -> Split | None:
+        """How the cotangent is split: sums that are made there are to be made here, and the other
+        way."""
+        split = self.split
+        if split is None or not (split.unreduced or split.reduced):
+            return split
+        return split._replace(unreduced=split.reduced, reduced=split.unreduced)
+
+    def with_split(self, split: Split | None) -> ShapedArray:
+        """The same aval, split so."""
+        if split is not None and not split.says_something():
+            split = None
+        if split is self.split:
+            return self
+        plain = ShapedArray(self.shape, self.dtype, self.weak_type)
+        return plain if split is None and not self.vma else _on_mesh(plain, self.vma, split)
+
+    def without_dim(self, dim: int) -> ShapedArray:
+        """The aval of what an index into a dimension gives."""
+        shape, split = self.shape, self.split
+        aval = self.update(shape=shape[:dim] + shape[dim + 1 :])
+        if split is None:
+            return aval
+        entries = split.entries
+        return aval.with_split(split._replace(entries=entries[:dim] + entries[dim + 1 :]))
+
+    def with_dim(self, dim: int, size: int, along: Split | None = None) -> ShapedArray:
+        """The aval with one more dimension, which is split as the only one of `along`."""
+        shape, split = self.shape, self.split
+        aval = self.update(shape=(*shape[:dim], size, *shape[dim:]))
+        if split is None:
+            if along is None:
+                return aval
+            split = Split(along.mesh, (None,) * len(shape))
+        entry = None if along is None else along.entries[0]
+        entries = (*split.entries[:dim], entry, *split.entries[dim:])
+        return aval.with_split(split._replace(entries=entries))
 
     @property
     def sharding(self) -> Any:
-        """How the array is split over the axes of a mesh whose sharding is part of types; here
-        none is, so that each dimension is whole."""
+        """How the array is split over the axes of type Explicit of a mesh."""
         return _sharding_of[0](self)
 
     @property
     def manual_axis_type(self) -> Any:
         """What the array is along the manual axes of a mesh; None: the same along all."""
         return _manual_axis_type_of[0](self) if self.vma else None
+
+    def _dims_text(self) -> str:
+        return ",".join(map(str, self.shape))
 
     def strip_weak_type(self) -> ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
@@ -161,7 +234,7 @@ class ShapedArray(AbstractValue):
     def str_short(self, short_dtypes: bool = False) -> str:
         """`float32[2,3]`, or with `short_dtypes` (jaxprs) `f32[2,3]`."""
         name = dtypes.short_dtype_name(self.dtype) if short_dtypes else dtype_name(self.dtype)
-        return f"{name}[{','.join(map(str, self.shape))}]"
+        return f"{name}[{self._dims_text()}]"
 
     def __str__(self) -> str:
         return f"{'~' if self.weak_type else ''}{self.str_short()}"
@@ -176,7 +249,7 @@ class ShapedArray(AbstractValue):
         return f"ShapedArray({self.str_short()}{weak})"
 
 
-def _no_shardings(aval: ShapedArray) -> Any:
+def _no_shardings(*_: Any) -> Any:
     raise new_error(
         RuntimeError, "pyjax.sharding, which knows how arrays are split, is not imported"
     )
@@ -185,14 +258,27 @@ def _no_shardings(aval: ShapedArray) -> Any:
 # Shardings lie above this layer: theirs puts itself here.
 _sharding_of: list[Callable[[ShapedArray], Any]] = [_no_shardings]
 _manual_axis_type_of: list[Callable[[ShapedArray], Any]] = [_no_shardings]
+_split_of: list[Callable[[Any, int], Split | None]] = [_no_shardings]
+_named_sharding_of: list[Callable[[Split], Any]] = [_no_shardings]
 
 
 def set_sharding_of_avals(
-    rule: Callable[[ShapedArray], Any], manual_axis_type: Callable[[ShapedArray], Any]
+    rule: Callable[[ShapedArray], Any],
+    manual_axis_type: Callable[[ShapedArray], Any],
+    split: Callable[[Any, int], Split | None],
+    named: Callable[[Split], Any],
 ) -> None:
-    """What `aval.sharding` is, and `aval.manual_axis_type` of one that varies along some axes."""
+    """What `aval.sharding` is, and `aval.manual_axis_type` of one that varies along some axes; how
+    arrays of so many dimensions with a sharding are split, and the sharding of a split."""
     _sharding_of[0] = rule
     _manual_axis_type_of[0] = manual_axis_type
+    _split_of[0] = split
+    _named_sharding_of[0] = named
+
+
+def sharding_of_split(split: Split) -> Any:
+    """A split as a NamedSharding, over a mesh without devices."""
+    return _named_sharding_of[0](split)
 
 
 class HasAval:
@@ -225,24 +311,50 @@ class HasAval:
         return self.aval.weak_type
 
 
-class VaryingArray(ShapedArray):
-    """Aval inside of shard_map of an array that differs along some mesh axes, `vma`.
+class MeshArray(ShapedArray):
+    """Aval of an array of which types say what it is along the axes of a mesh: along which axes,
+    `vma`, it differs inside of shard_map, and how axes of type Explicit split it.
 
     A class of its own, so that avals elsewhere are as small as they were. Made by
-    `aval.update(vma=...)`.
+    `aval.update(vma=...)` and `aval.with_split(...)`.
     """
 
-    __slots__ = ("vma",)
+    __slots__ = ("split", "vma")
     vma: frozenset[Any]
+    split: Split | None
 
     def __reduce__(self) -> Any:
-        return (_varying, (ShapedArray(self.shape, self.dtype, self.weak_type), self.vma))
+        plain = ShapedArray(self.shape, self.dtype, self.weak_type)
+        return (_on_mesh, (plain, self.vma, self.split))
 
     def str_short(self, short_dtypes: bool = False) -> str:
-        """`float32[2]{V:i}`."""
-        names = sorted(map(str, self.vma))
-        axes = names[0] if len(names) == 1 else f"({','.join(names)})"
-        return f"{super().str_short(short_dtypes)}{{V:{axes}}}"
+        """`float32[2]{V:i}`, `float32[8@x,4]{U:y}`."""
+        kinds = [("V", self.vma)]
+        if self.split is not None:
+            kinds += [("U", self.split.unreduced), ("R", self.split.reduced)]
+        named = [f"{kind}:{_axes_text(sorted(map(str, axes)))}" for kind, axes in kinds if axes]
+        text = super().str_short(short_dtypes)
+        return f"{text}{{{', '.join(named)}}}" if named else text
+
+    def _dims_text(self) -> str:
+        if self.split is None:
+            return super()._dims_text()
+        texts = [
+            str(size)
+            if entry is None
+            else f"{size}@{_axes_text(entry if isinstance(entry, tuple) else (entry,))}"
+            for size, entry in zip(self.shape, self.split.entries)
+        ]
+        return ",".join(texts)
+
+
+def _axes_text(names: Sequence[Any]) -> str:
+    return str(names[0]) if len(names) == 1 else f"({','.join(map(str, names))})"
+
+
+def unsplit(aval: Any) -> Any:
+    """The type without what it says of axes of type Explicit."""
+    return aval if aval.split is None else aval.with_split(None)
 
 
 _WIDE = frozenset(map(np.dtype, ("i8", "u8", "f8", "c16")))
@@ -251,16 +363,17 @@ _interned: InternTable[Any, ShapedArray] = InternTable()
 _known_avals = _interned.refs
 
 
-def _varying(plain: ShapedArray, vma: frozenset[Any]) -> ShapedArray:
-    key = (plain, vma)
+def _on_mesh(plain: ShapedArray, vma: frozenset[Any], split: Split | None) -> ShapedArray:
+    key = (plain, vma, split)
     ref = _known_avals.get(key)
     aval = None if ref is None else ref()
     if aval is None:
-        aval = object.__new__(VaryingArray)
+        aval = object.__new__(MeshArray)
         aval.shape, aval.dtype, aval.weak_type = plain.shape, plain.dtype, plain.weak_type
         aval.ndim, aval.size, aval.is_wide = plain.ndim, plain.size, plain.is_wide
         aval._tangent = None
         aval.vma = vma
+        aval.split = split
         aval = _interned.intern(key, aval)
     return aval
 
@@ -440,7 +553,8 @@ def aval_described(x: Any) -> Any:
     if type(x) not in _aval_rules and not isinstance(x, np.ndarray) and not hasattr(x, "aval"):
         if hasattr(x, "shape") and hasattr(x, "dtype"):
             dtype = dtypes.canonicalize_dtype(x.dtype)
-            return ShapedArray(x.shape, dtype, bool(getattr(x, "weak_type", False)))
+            weak = bool(getattr(x, "weak_type", False))
+            return ShapedArray(x.shape, dtype, weak, sharding=getattr(x, "sharding", None))
     return abstractify(x)
 
 

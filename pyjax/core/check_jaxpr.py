@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from pyjax.core import source_info
-from pyjax.core.avals import typecompat
+from pyjax.core.avals import typecompat, unsplit
 from pyjax.core.errors import JaxprTypeError, new_error
 from pyjax.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 from pyjax.core.primitive import Primitive
@@ -66,7 +66,7 @@ def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
     if len(out_avals) != len(eqn.outvars):
         raise fail(f"{len(out_avals)} outputs by its rule, {len(eqn.outvars)} variables")
     for v, aval in zip(eqn.outvars, out_avals):
-        # Rules say nothing of the mesh axes along which values vary: tracing adds it.
+        # Rules say nothing of mesh axes, along which values vary or are split: tracing adds it.
         if not typecompat(_without_axes(v.aval), _without_axes(aval)):
             raise fail(
                 f"output {v} has type {v.aval.str_short()}, its rule says {aval.str_short()}"
@@ -83,4 +83,5 @@ def _check_programs(eqn: JaxprEqn) -> None:
 
 
 def _without_axes(aval: Any) -> Any:
+    aval = unsplit(aval)
     return aval.update(vma=frozenset()) if aval.vma else aval

@@ -234,6 +234,24 @@ class OutOfBoundsError(PyjaxError, IndexError):
     """
 
 
+class ShardingTypeError(PyjaxError, Exception):
+    """An operation on arrays that are split along mesh axes of type Explicit, where it does not
+    follow how its result is split.
+
+    >>> import pyjax
+    >>> mesh = pyjax.sharding.AbstractMesh((2,), ("x",), (pyjax.sharding.AxisType.Explicit,))
+    >>> row = pyjax.ShapeDtypeStruct(
+    ...     (4,), "float32", sharding=pyjax.NamedSharding(mesh, pyjax.P("x")))
+    >>> try:
+    ...     pyjax.eval_shape(jnp.dot, row, row)
+    ... except ShardingTypeError as error:
+    ...     print(str(error)[:36])
+    Contracting dimensions are sharded a
+
+    Say it: `jnp.dot(row, row, out_sharding=P())`.
+    """
+
+
 class InconclusiveDimensionOperation(PyjaxError, Exception):
     """A comparison of symbolic sizes is not the same for all sizes that the constraints allow.
 

@@ -36,8 +36,9 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 _ANY = object()
 _UNSAID_EVERYWHERE: dict[str, Any] = {"accuracy": None, "out_dtype": None}
 _UNSAID: dict[str, dict[str, Any]] = {
-    "broadcast_in_dim": {"shape": _ANY, "sharding": None, "broadcast_dimensions": ()},
-    "dot_general": {"precision": None, "preferred_element_type": None, "out_sharding": None},
+    "broadcast_in_dim": {"shape": _ANY, "sharding": _ANY, "broadcast_dimensions": ()},
+    "dot_general": {"precision": None, "preferred_element_type": None, "out_sharding": _ANY},
+    "reshard": {"dst_sharding": _ANY},
     "convert_element_type": {"sharding": None},
     "jit": {"keep_unused": False, "inline": False},
     "scan": {"linear": _ANY, "_split_transpose": False},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import MeshArray, ShapedArray
 from pyjax.core.effects import Effects, no_effects
 from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import JaxprEqn, Var
@@ -122,21 +122,19 @@ def _mapped_array(size: int, axis: int | None, aval: Any) -> Any:
     shape = aval.shape
     if shape[axis] != size:
         raise new_error(ValueError, f"axis {axis} of {aval.str_short()} has not {size} elements")
-    axis %= len(shape)
-    return aval.update(shape=shape[:axis] + shape[axis + 1 :])
+    return aval.without_dim(axis % len(shape))
 
 
 def _unmapped_array(size: int, axis: int | None, aval: Any) -> Any:
     if axis is None:
         return aval
-    shape = aval.shape
-    axis %= len(shape) + 1
-    return aval.update(shape=(*shape[:axis], size, *shape[axis:]))
+    return aval.with_dim(axis % (aval.ndim + 1), size)
 
 
 # Class of avals: (mapped(size, axis, aval), unmapped(size, axis, mesh_axis, aval)).
 aval_mapping_handlers: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    ShapedArray: (_mapped_array, _unmapped_array)
+    ShapedArray: (_mapped_array, _unmapped_array),
+    MeshArray: (_mapped_array, _unmapped_array),
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyjax.core.avals import AbstractValue, HasAval, ShapedArray
+from pyjax.core.avals import AbstractValue, HasAval, ShapedArray, Split
 from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from xla_backend.process.bounded_cache import InternTable
@@ -81,6 +81,12 @@ class AbstractRef(AbstractValue):
         return AbstractRef(
             inner.update(**fields) if fields else inner, self.memory_space, self.kind
         )
+
+    def without_dim(self, dim: int) -> AbstractRef:
+        return self.update(self.inner_aval.without_dim(dim))
+
+    def with_dim(self, dim: int, size: int, along: Split | None = None) -> AbstractRef:
+        return self.update(self.inner_aval.with_dim(dim, size, along))
 
     def strip_weak_type(self) -> AbstractRef:
         return self.update(self.inner_aval.strip_weak_type())

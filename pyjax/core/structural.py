@@ -13,7 +13,14 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import axis_env, dtypes
-from pyjax.core.avals import ShapedArray, abstract_token, abstractify, physical_aval
+from pyjax.core.avals import (
+    ShapedArray,
+    Split,
+    abstract_token,
+    abstractify,
+    physical_aval,
+    sharding_of_split,
+)
 from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
@@ -38,6 +45,7 @@ swap_p = Primitive("swap")
 dimension_p = Primitive("dimension")
 dimension_size_p = Primitive("dimension_size")
 pvary_p = Primitive("pvary")
+reshard_p = Primitive("reshard")
 random_wrap_p = Primitive("random_wrap")
 
 
@@ -79,6 +87,8 @@ def full(aval: Any, value: Any) -> Any:
     scalar: Any = aval.dtype.type(value)
     if aval.weak_type:
         scalar = convert_element_type(scalar, aval.dtype, weak_type=True)
+    if aval.split is not None:
+        return broadcast_in_dim(scalar, aval.shape, (), aval.sharding)
     return broadcast(scalar, aval.shape) if aval.shape or not aval.weak_type else scalar
 
 
@@ -94,10 +104,12 @@ def broadcast(x: Any, shape: Sequence[int]) -> Any:
     return broadcast_in_dim(x, shape, tuple(range(len(shape) - ndim, len(shape))))
 
 
-def broadcast_in_dim(x: Any, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
+def broadcast_in_dim(
+    x: Any, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...], sharding: Any = None
+) -> Any:
     """Axis i of `x` becomes axis `broadcast_dimensions[i]` of an array of `shape`."""
     return broadcast_in_dim_p.bind1(
-        x, shape=tuple(shape), broadcast_dimensions=tuple(broadcast_dimensions), sharding=None
+        x, shape=tuple(shape), broadcast_dimensions=tuple(broadcast_dimensions), sharding=sharding
     )
 
 
@@ -155,6 +167,16 @@ def pvary(x: Any, axes: Iterable[Any]) -> Any:
     return pvary_p.bind1(x, axes=missing) if missing else x
 
 
+def as_split(x: Any, split: Split | None) -> Any:
+    """The same value, split so over mesh axes of type Explicit; None: whole along them."""
+    have = abstractify(x).split
+    if have == split:
+        return x
+    if split is None:
+        split = Split(have.mesh, (None,) * len(have.entries))
+    return reshard_p.bind1(x, dst_sharding=sharding_of_split(split))
+
+
 def mul(x: Any, y: Any) -> Any:
     return mul_p.bind1(x, y)
 
@@ -172,6 +194,7 @@ __all__ = [
     "add_any_p",
     "add_jaxvals",
     "add_p",
+    "as_split",
     "broadcast",
     "broadcast_in_dim",
     "broadcast_in_dim_p",
@@ -192,6 +215,7 @@ __all__ = [
     "reduce_sum_p",
     "reshape",
     "reshape_p",
+    "reshard_p",
     "select_n_p",
     "squeeze_p",
     "sub",

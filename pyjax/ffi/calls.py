@@ -229,7 +229,7 @@ def _batching(
         for x, d in zip(args, dims)
     ]
     shapes = [np.shape(x) for x in moved]
-    batched = tuple(a.update(shape=(axis_size, *a.shape)) for a in result_avals)
+    batched = tuple(a.with_dim(0, axis_size) for a in result_avals)
     # An operand that is not repeated has no memory for a result of the batch.
     aliases = tuple([p for p in input_output_aliases if shapes[p[0]] == batched[p[1]].shape])
     if aliases != input_output_aliases:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import call_chains, dtypes
-from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.avals import MeshArray, ShapedArray, abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.fault_checks import fault_checks, in_rule
 from pyjax.core.jaxpr import (
@@ -31,6 +31,7 @@ from pyjax.core.refs import AbstractRef
 from pyjax.core.structural import add_any_p as add_jaxvals_p
 from pyjax.core.structural import (
     add_jaxvals,
+    as_split,
     new_ref_p,
     new_tangent_ref_p,
     zeros_like_aval,
@@ -327,6 +328,8 @@ def backward_pass(
             for a, ct in zip(invars, in_cts):
                 if ct is None or type(ct) is Zero or type(a) is Literal:
                     continue
+                if type(a.aval) is MeshArray or type(getattr(ct, "aval", None)) is MeshArray:
+                    ct = as_split(ct, a.aval.cotangent_split())
                 cts[a] = add_jaxvals(cts[a], ct) if a in cts else ct
     finally:
         override.frame = outer_frame

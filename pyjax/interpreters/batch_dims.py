@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.core.avals import abstractify
+from pyjax.core.avals import Split, abstractify
 from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim, moveaxis
@@ -33,6 +33,12 @@ def running_axis() -> tuple[Any, tuple[Any, ...]]:
     (`spmd_axis_name`)."""
     trace = running.trace
     return (None, ()) if trace is None else (trace.axis_name, trace.mesh_axes)
+
+
+def running_split() -> Split | None:
+    """How types say that values are split along the axis whose batching rule runs."""
+    trace = running.trace
+    return None if trace is None else trace.along
 
 
 def match_bdim(x: Any, axis_size: int, have: Dim, want: Dim, index: int = 0) -> Any:
@@ -60,13 +66,16 @@ def move_bdim(x: Any, source: int, destination: int) -> Any:
 
 def broadcast_bdim(x: Any, size: int, dim: int) -> Any:
     """A new axis of `size` at `dim`."""
-    shape = abstractify(x).shape
+    aval = abstractify(x)
+    shape = aval.shape
     ndim = len(shape) + 1
     if dim < 0:
         dim += ndim
     out_shape = (*shape[:dim], size, *shape[dim:])
     kept = tuple(i for i in range(ndim) if i != dim)
-    return broadcast_in_dim(x, out_shape, kept)
+    along = running_split()
+    sharding = None if along is None else aval.with_dim(dim, size, along).sharding
+    return broadcast_in_dim(x, out_shape, kept, sharding)
 
 
 def bdim_at_front(x: Any, bdim: Dim, size: int) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax._config.registry import unlisted_option
 from pyjax.core import axis_env, call_chains, dtypes
-from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.avals import ShapedArray, Split, abstractify
 from pyjax.core.axis_env import under_axis
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import NamedAxisEffect
@@ -34,6 +34,7 @@ from pyjax.interpreters.batch_dims import (
     not_mapped,
     running,
     running_axis,
+    running_split,
 )
 from pyjax.interpreters.batching_tables import (
     AxisData,
@@ -79,6 +80,7 @@ __all__ = [
     "over_devices",
     "primitive_batchers",
     "running_axis",
+    "running_split",
 ]
 
 # Whether axes that are mapped stand for devices, each of which runs the program for itself.
@@ -107,12 +109,12 @@ class BatchTracer(Tracer):
         self.val = val
         self.dim = dim
         aval = abstractify(val)
-        shape = aval.shape
-        shape = shape[:dim] + shape[dim + 1 :]
         if type(aval) is ShapedArray:
+            shape = aval.shape
+            shape = shape[:dim] + shape[dim + 1 :]
             self.aval = ShapedArray(shape, aval.dtype, aval.weak_type)
         else:
-            self.aval = aval.update(shape=shape)
+            self.aval = aval.without_dim(dim)
 
     def _description(self) -> str:
         return f" with val = {self.val!r}, batch_dim = {self.dim}"
@@ -135,6 +137,7 @@ class BatchTrace(Trace):
         self.axis_size = axis_size
         self.axis_name = axis_name
         self.mesh_axes = mesh_axes  # that cut the axis, where there is a mesh (spmd_axis_name)
+        self.along: Split | None = None  # how types say that mapped values are split along it
         self.debug_info = debug_info
         self.closed = False
         self.lent = False  # while the parent processes a call for it, which may run under it again
@@ -232,6 +235,7 @@ class BatchTrace(Trace):
         self, fun: FlatFun, values: Sequence[Any], in_dims: Sequence[Dim]
     ) -> tuple[list[Any], list[Dim]]:
         """Outputs of a flat function of values batched at `in_dims`, and where they are batched."""
+        self.along = self.along or _split_along(values, in_dims)
         args = [v if d is None else BatchTracer(self, v, d) for v, d in zip(values, in_dims)]
         outs = under(self, under_axis, self.axis_name, self.axis_size, fun, *args)
         pairs = [self.split(x) for x in outs]
@@ -239,6 +243,16 @@ class BatchTrace(Trace):
 
     def origin(self) -> str:
         return self.debug_info.describe()
+
+
+def _split_along(values: Sequence[Any], dims: Sequence[Dim]) -> Split | None:
+    """How the dimension that is mapped is split in the first value of which types say it."""
+    for x, dim in zip(values, dims):
+        aval = None if dim is None else getattr(x, "aval", None)
+        split = None if aval is None else aval.split
+        if split is not None and dim is not None and split.entries[dim] is not None:
+            return Split(split.mesh, (split.entries[dim],))
+    return None
 
 
 class MappedCall:
@@ -337,7 +351,7 @@ class MappedCall:
             return outs
         size = self._trace.axis_size
         return [
-            Zero(x.aval.update(shape=(size, *x.aval.shape)))
+            Zero(x.aval.with_dim(0, size, self._trace.along))
             if type(x) is Zero
             else bdim_at_front(x, d, size)
             for x, d in zip(outs, dims)
@@ -365,8 +379,7 @@ class MappedCall:
 def _zero_of_a_lane(x: Zero, dim: Dim) -> Zero:
     if dim is None:
         return x
-    shape = x.aval.shape
-    return Zero(x.aval.update(shape=shape[:dim] + shape[dim + 1 :]))
+    return Zero(x.aval.without_dim(dim))
 
 
 def _as_cotangent(x: Any, dim: Dim) -> Any:
@@ -449,7 +462,13 @@ def batch_jaxpr(
     running, mesh_axes = running_axis()
     axis_name = running if axis_name is None else axis_name
     new, out_batched = _batch_jaxpr(
-        closed, axis_size, tuple(map(bool, in_batched)), instantiate, axis_name, mesh_axes
+        closed,
+        axis_size,
+        tuple(map(bool, in_batched)),
+        instantiate,
+        axis_name,
+        mesh_axes,
+        running_split(),
     )
     return new, list(out_batched)
 
@@ -462,6 +481,7 @@ def _batch_jaxpr(
     instantiate: bool | tuple[bool, ...],
     axis_name: Any,
     mesh_axes: tuple[Any, ...],
+    split: Split | None,
 ) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
     if isinstance(instantiate, bool):
         instantiate = (instantiate,) * len(closed.out_avals)
@@ -484,7 +504,7 @@ def _batch_jaxpr(
     # Inside of a shard_map that cuts the axis, what is mapped varies along the mesh axes.
     along = axis_env.mesh_axes(mesh_axes) if options.check_vma.here()[0].value else frozenset[Any]()
     avals = [
-        a.update(shape=(axis_size, *a.shape), vma=a.vma | along) if b else a
+        a.with_dim(0, axis_size, split).update(vma=a.vma | along) if b else a
         for a, b in zip(closed.in_avals, in_batched)
     ]
     new, _ = trace_to_jaxpr(fun, avals, debug=closed.jaxpr.debug_info)

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyjax.core import dtypes
-from pyjax.core.avals import AbstractToken, ShapedArray, abstractify, physical_aval
+from pyjax.core.avals import (
+    AbstractToken,
+    MeshArray,
+    ShapedArray,
+    abstractify,
+    physical_aval,
+    unsplit,
+)
 from pyjax.core.call_chains import running_chain
 from pyjax.core.effects import Effects, lowerable_effects
 from pyjax.core.errors import new_error
@@ -295,6 +302,9 @@ def lower_eqn(
     """Apply the lowering rule of one equation."""
     primitive = eqn.primitive
     context.avals_in = [a.aval for a in eqn.invars]
+    if any(type(a) is MeshArray for a in context.avals_in):
+        # What rules trace here is for the compiler, which decides how it is split.
+        context.avals_in = [unsplit(a) for a in context.avals_in]
     context.avals_out = [v.aval for v in eqn.outvars]
     context.primitive = primitive
     context.source = eqn.source

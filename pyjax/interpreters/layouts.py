@@ -2,8 +2,8 @@
 
 A layout is known of a value if an operand has one, or an operation says it. Each operation passes
 the entries of dimensions on as `layout_rules` says; elementwise ones need no rule, and results of
-operations without one are whole along all dimensions. Types say nothing of layouts here: what is
-computed does not depend on them. Layer: interpreters.
+operations without one are whole along all dimensions. Along mesh axes of type Explicit types say
+how values are split (splits.py), and this is not asked. Layer: interpreters.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pyjax._config import options
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, has_side_effect, no_effects
@@ -36,7 +35,6 @@ from pyjax.interpreters.rules import dce_rules, partial_eval_rules
 from pyjax.interpreters.staging import (
     JaxprTracer,
     StagingTrace,
-    VaryingStagingTrace,
     trace_to_jaxpr,
 )
 from pyjax.interpreters.trace_cache import jaxpr_cache
@@ -83,8 +81,7 @@ class PartialTrace(Trace):
 
     def __init__(self, parent: Trace, debug_info: DebugInfo = UNKNOWN) -> None:
         self.parent = parent
-        kind = VaryingStagingTrace if options.check_vma.here()[0].value else StagingTrace
-        self.recorder: StagingTrace = kind(debug_info)
+        self.recorder = StagingTrace(debug_info)
         self.recorder.parent = parent
 
     def is_unknown(self, x: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import axis_env, dtypes, jaxpr_text  # noqa: F401  (installs the printer)
-from pyjax.core.avals import ShapedArray, abstractify
+from pyjax.core.avals import MeshArray, ShapedArray, abstractify
 from pyjax.core.call_chains import current_frame, in_traced_code
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import EAGER, UNKNOWN, DebugInfo
@@ -45,6 +45,7 @@ from pyjax.interpreters.rules import (
     keep_refs,
     sized_primitives,
 )
+from pyjax.interpreters.splits import split_results
 from pyjax.interpreters.varying import variation
 
 FlatFun = Callable[..., Sequence[Any]]
@@ -96,6 +97,9 @@ class StagingTrace(Trace):
         self.effects: Effects = no_effects
         self.closed = False
         self._has_refs = False
+        # Whether types say along which mesh axes values vary, and anything of mesh axes at all.
+        self._tracks_variation = options.check_vma.here()[0].value
+        self._has_mesh_types = self._tracks_variation
         # What asked for folding before a single operation is traced has no say: that is traced in
         # order to be run. What asks for it in the middle is a signal handler.
         single = debug_info is UNKNOWN or debug_info.traced_for == EAGER
@@ -106,6 +110,7 @@ class StagingTrace(Trace):
     def new_argument(self, aval: Any) -> JaxprTracer:
         var = Var(aval)
         self._has_refs = self._has_refs or type(aval) is AbstractRef
+        self._has_mesh_types = self._has_mesh_types or type(aval) is MeshArray
         self.invars.append(var)
         return JaxprTracer(self, aval, var)
 
@@ -122,6 +127,7 @@ class StagingTrace(Trace):
             check_alive(x)
         aval = abstractify(x)
         self._has_refs = self._has_refs or type(aval) is AbstractRef
+        self._has_mesh_types = self._has_mesh_types or type(aval) is MeshArray
         if aval.shape == () and isinstance(x, np.ndarray) and x.dtype.fields is None:
             return Literal(literal_value(x[()]), aval)
         var = Var(aval)
@@ -171,6 +177,8 @@ class StagingTrace(Trace):
         effects: Effects = no_effects,
     ) -> list[Any]:
         """Append an equation; tracers for its outputs."""
+        if self._has_mesh_types:
+            atoms, out_avals = self._over_meshes(primitive, atoms, out_avals, params)
         lift = lift_rules.get(primitive)
         if lift is not None:
             given = atoms
@@ -187,12 +195,43 @@ class StagingTrace(Trace):
             self.eqns.append(JaxprEqn(atoms, [var], primitive, params, effects, source))
             if effects:
                 self._note_effects(effects)
+            if type(aval) is MeshArray:
+                self._has_mesh_types = True
             return [JaxprTracer(self, aval, var, source)]
+        if any(type(a) is MeshArray for a in out_avals):
+            self._has_mesh_types = True
         outvars = [Var(a) for a in out_avals]
         self.eqns.append(JaxprEqn(atoms, outvars, primitive, params, effects, source))
         if effects:
             self._note_effects(effects)
         return [JaxprTracer(self, v.aval, v, source) for v in outvars]
+
+    def _over_meshes(
+        self,
+        primitive: Primitive,
+        atoms: list[Any],
+        out_avals: Sequence[Any],
+        params: dict[str, Any],
+    ) -> tuple[list[Any], Sequence[Any]]:
+        """Operands, those that vary along too few mesh axes cast, and the types of results: along
+        which axes they vary, and how they are split."""
+        if not self._tracks_variation:
+            return atoms, split_results(primitive, [a.aval for a in atoms], out_avals, params)
+        axes = [a.aval.vma for a in atoms]
+        wanted, found = variation(primitive, axes, out_avals, params)
+        for i, (have, want) in enumerate(zip(axes, wanted)):
+            if not have >= want and isinstance(atoms[i].aval, ShapedArray):
+                cast = [atoms[i].aval.update(vma=have | want)]
+                missing = axis_env.in_order(want - have)
+                (made,) = self.emit(pvary_p, [atoms[i]], cast, {"axes": missing})
+                atoms[i] = made.atom
+        out_avals = split_results(primitive, [a.aval for a in atoms], out_avals, params)
+        if found is not None:
+            out_avals = [
+                a.update(vma=vma) if isinstance(a, ShapedArray) else a
+                for a, vma in zip(out_avals, found)
+            ]
+        return atoms, out_avals
 
     def _note_effects(self, effects: Effects) -> None:
         self.effects = self.effects | effects
@@ -292,35 +331,6 @@ def without_tracing(
         state.traces = outer
 
 
-class _TracksVariation:
-    """Records equations on values whose types say along which mesh axes they vary (inside of
-    shard_map)."""
-
-    def emit(
-        self,
-        primitive: Primitive,
-        atoms: list[Any],
-        out_avals: Sequence[Any],
-        params: dict[str, Any],
-        effects: Effects = no_effects,
-    ) -> list[Any]:
-        emit = super().emit  # type: ignore[misc]
-        axes = [a.aval.vma for a in atoms]
-        wanted, found = variation(primitive, axes, out_avals, params)
-        if found is not None:
-            out_avals = [
-                a.update(vma=vma) if isinstance(a, ShapedArray) else a
-                for a, vma in zip(out_avals, found)
-            ]
-        for i, (have, want) in enumerate(zip(axes, wanted)):
-            if not have >= want and isinstance(atoms[i].aval, ShapedArray):
-                cast = [atoms[i].aval.update(vma=have | want)]
-                missing = axis_env.in_order(want - have)
-                (made,) = emit(pvary_p, [atoms[i]], cast, {"axes": missing})
-                atoms[i] = made.atom
-        return emit(primitive, atoms, out_avals, params, effects)
-
-
 class SizeStagingTrace(StagingTrace):
     """Records equations on arrays whose sizes may be traced (option `dynamic_shapes`)."""
 
@@ -365,28 +375,10 @@ class SizeStagingTrace(StagingTrace):
         return call.fun(*args)  # nothing differentiates a program with such arrays
 
 
-class VaryingStagingTrace(_TracksVariation, StagingTrace):
-    """Records the body of a shard_map."""
-
-
-class VaryingSizeStagingTrace(_TracksVariation, SizeStagingTrace):
-    """Records the body of a shard_map, on arrays whose sizes may be traced."""
-
-
-# By (sizes are traced, types say along which mesh axes values vary).
-_KINDS: dict[tuple[bool, bool], type[StagingTrace]] = {
-    (False, False): StagingTrace,
-    (False, True): VaryingStagingTrace,
-    (True, False): SizeStagingTrace,
-    (True, True): VaryingSizeStagingTrace,
-}
-
-
 def new_staging_trace(debug_info: DebugInfo) -> StagingTrace:
     """A trace that records what the options in force ask for."""
-    return _KINDS[options.dynamic_shapes.here()[0].value, options.check_vma.here()[0].value](
-        debug_info
-    )
+    kind = SizeStagingTrace if options.dynamic_shapes.here()[0].value else StagingTrace
+    return kind(debug_info)
 
 
 def _has_dimension(params: dict[str, Any]) -> bool:

@@ -210,7 +210,7 @@ def batched_by_method(
         broadcast_bdim(x, size, 0) if d is not_mapped else move_bdim(x, d, 0)
         for x, d in zip(args, dims)
     ]
-    params["result_avals"] = tuple(a.update(shape=(axis_size, *a.shape)) for a in result_avals)
+    params["result_avals"] = tuple(a.with_dim(0, axis_size) for a in result_avals)
     outs = primitive.bind_all(*moved, **params)
     return outs, [0] * len(outs)
 

@@ -13,7 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
-from pyjax.core.structural import pvary, random_wrap_p
+from pyjax.core.structural import as_split, pvary, random_wrap_p
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
@@ -27,6 +27,8 @@ from pyjax.lax.common import (
 from pyjax.lax.compare import eq, ge
 from pyjax.lax.convert import convert, convert_element_type, wide_integer
 from pyjax.lax.nary import expand_to
+from pyjax.lax.out_sharding import out_sharding_of
+from pyjax.lax.sharding_lowering import lay_out
 from pyjax.runtime.placement import result_on
 
 # -- iota ------------------------------------------------------------------------------------------
@@ -48,7 +50,7 @@ def _iota_aval(
             f"iota dimension must be between 0 and len(shape), got dimension={dimension} for "
             f"shape {shape}.",
         )
-    return [ShapedArray(shape, dtype)]
+    return [ShapedArray(shape, dtype, sharding=sharding)]
 
 
 def _no_operands(*args: Any, **params: Any) -> Any:
@@ -61,8 +63,8 @@ iota_p = define_primitive(
     jvp=ZERO_TANGENT,
     transpose=Unsupported("iota has no operands"),
     batching=_no_operands,
-    lowering=lambda ctx, *, dtype, shape, dimension, sharding: ctx.builder.iota(
-        ctx.shapes_out[0], dimension
+    lowering=lambda ctx, *, dtype, shape, dimension, sharding: lay_out(
+        ctx, ctx.builder.iota(ctx.shapes_out[0], dimension), sharding
     ),
 )
 
@@ -92,7 +94,7 @@ def broadcasted_iota(
         dtype=np.dtype(canonical_dtype(dtype)),
         shape=canonical_shape(shape, "iota shape"),
         dimension=operator.index(dimension),
-        sharding=out_sharding,
+        sharding=None if out_sharding is None else out_sharding_of("iota", out_sharding),
     )
 
 
@@ -170,6 +172,8 @@ def full_like(
     weak = dtype is None and aval.weak_type
     result = full(target, fill_value, aval.dtype if dtype is None else dtype)
     result = convert(result, None if dtype is not None else aval.dtype, weak)
+    if sharding is None and aval.split is not None and target == aval.shape:
+        result = as_split(result, aval.split)
     return result_on(pvary(result, aval.vma) if aval.vma else result, sharding)
 
 
@@ -177,11 +181,15 @@ def full_like(
 
 empty_p = define_primitive(
     "empty",
-    abstract_eval=lambda *, shape, dtype, out_sharding: [ShapedArray(shape, dtype)],
+    abstract_eval=lambda *, shape, dtype, out_sharding: [
+        ShapedArray(shape, dtype, sharding=out_sharding)
+    ],
     jvp=ZERO_TANGENT,
     transpose=Unsupported("empty has no operands"),
     batching=_no_operands,
-    lowering=lambda ctx, *, shape, dtype, out_sharding: ctx.builder.full(ctx.shapes_out[0], 0),
+    lowering=lambda ctx, *, shape, dtype, out_sharding: lay_out(
+        ctx, ctx.builder.full(ctx.shapes_out[0], 0), out_sharding
+    ),
 )
 
 
@@ -192,7 +200,9 @@ def empty(shape: Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Arra
     (2, 3)
     """
     return empty_p.bind1(
-        shape=canonical_shape(shape), dtype=canonical_dtype(dtype), out_sharding=out_sharding
+        shape=canonical_shape(shape),
+        dtype=canonical_dtype(dtype),
+        out_sharding=None if out_sharding is None else out_sharding_of("empty", out_sharding),
     )
 
 

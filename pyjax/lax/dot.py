@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import ShapedArray, Split, sharding_of_split
 from pyjax.core.errors import fail
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import not_mapped
@@ -32,7 +32,9 @@ from pyjax.lax.dot_types import (
     canonical_dot_dimensions,
     canonicalize_precision,
 )
+from pyjax.lax.out_sharding import batched_sharding, out_sharding_of
 from pyjax.lax.shape import transpose
+from pyjax.lax.sharding_lowering import lay_out
 from xla_backend.hlo.attributes import ComparisonDirection, DotAttributes
 from xla_backend.hlo.attributes import Precision as HloPrecision
 from xla_backend.hlo.opcode import Opcode
@@ -115,7 +117,7 @@ def _dot_general_aval(
                 "convert an operand, or give preferred_element_type; jnp.matmul promotes.",
             )
         dtype = np.dtype(accumulates)
-    return [ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)]
+    return [ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type, sharding=out_sharding)]
 
 
 def _check_preferred(dtype: np.dtype, preferred: np.dtype) -> None:
@@ -159,12 +161,25 @@ def _transpose_one(
     if isinstance(precision, tuple) and is_rhs:
         precision = precision[::-1]
     # Computed in the type of the cotangent; the caller converts to that of the operand.
-    product = dot_general(ct, other, numbers, precision, dtype_of(ct))
-    if is_complex(dtype_of(ct)) and not is_complex(aval.dtype):
-        product = real(product)
     # The product's dimensions are batch, kept, then contracted ones in the other operand's order.
     contracted = tuple(contract[i] for i in _argsort(other_contract))
-    return transpose(product, _argsort((*batch, *kept, *contracted)))
+    order = (*batch, *kept, *contracted)
+    sharding = _sharding_of_product(ct, other, aval, order)
+    product = dot_general(ct, other, numbers, precision, dtype_of(ct), out_sharding=sharding)
+    if is_complex(dtype_of(ct)) and not is_complex(aval.dtype):
+        product = real(product)
+    return transpose(product, _argsort(order))
+
+
+def _sharding_of_product(ct: Array, other: Array, aval: ShapedArray, order: _Dims) -> Any:
+    """Of the product whose dimensions are those of a cotangent in another order: as it is to be."""
+    split = aval.cotangent_split()
+    if split is None:
+        around = aval_of(ct).split or aval_of(other).split
+        if around is None:
+            return None
+        split = Split(around.mesh, (None,) * aval.ndim)
+    return sharding_of_split(split._replace(entries=tuple(split.entries[d] for d in order)))
 
 
 def _dot_general_transpose(
@@ -213,6 +228,10 @@ def _dot_general_batching(
         rhs_free = remaining(len(shape_of(rhs)), rhs_contract, rhs_batch)
         out_dim = len(lhs_batch) + len(lhs_free) + rhs_free.index(rhs_dim)
     numbers = ((lhs_contract, rhs_contract), (lhs_batch, rhs_batch))
+    if params["out_sharding"] is not None:
+        gone = 2 * len(lhs_contract) + len(lhs_batch)
+        rank = len(shape_of(lhs)) + len(shape_of(rhs)) - gone
+        params["out_sharding"] = batched_sharding(params["out_sharding"], out_dim, rank - 1)
     return dot_general_p.bind_all(lhs, rhs, dimension_numbers=numbers, **params), [out_dim]
 
 
@@ -256,8 +275,8 @@ def _dot_general_lowering(
     attributes = DotAttributes(lhs_contract, rhs_contract, lhs_batch, rhs_batch, pair, algorithm)
     result = builder.add(Opcode.DOT, (lhs, rhs), attributes, shape=out.with_type(target))
     if is_bool:
-        return builder.compare(result, builder.full(result.shape, 0), ComparisonDirection.NE)
-    return result
+        result = builder.compare(result, builder.full(result.shape, 0), ComparisonDirection.NE)
+    return lay_out(ctx, result, out_sharding)
 
 
 def _dot_general_jvp_lhs(g: Array, ans: Array, lhs: Array, rhs: Array, **params: Any) -> Array:
@@ -313,7 +332,7 @@ def dot_general(
         dimension_numbers=canonical_dot_dimensions("dot_general", dimension_numbers),
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred,
-        out_sharding=out_sharding,
+        out_sharding=None if out_sharding is None else out_sharding_of("dot_general", out_sharding),
     )
 
 

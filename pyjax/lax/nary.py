@@ -45,9 +45,9 @@ def define(name: str, **rules: Any) -> Primitive:
     return define_rules(_DECLARED.get(name) or Primitive(name), **rules)
 
 
-def expand_to(x: Any, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+def expand_to(x: Any, shape: tuple[int, ...], dims: tuple[int, ...], sharding: Any = None) -> Any:
     """broadcast_in_dim without checks."""
-    return broadcast_in_dim_p.bind1(x, shape=shape, broadcast_dimensions=dims, sharding=None)
+    return broadcast_in_dim_p.bind1(x, shape=shape, broadcast_dimensions=dims, sharding=sharding)
 
 
 def stretch(x: Any, shape: tuple[int, ...]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import ShapedArray, sharding_of_split
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import reduce_sum_p
@@ -50,8 +50,10 @@ from pyjax.lax.common import (
 from pyjax.lax.compare import eq, gt, lt, ne, select
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.nary import expand_to
+from pyjax.lax.out_sharding import batched_sharding, out_sharding_of
 from pyjax.lax.shape import reshape, transpose
 from pyjax.lax.shape_join import cut, pad
+from pyjax.lax.sharding_lowering import lay_out
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import from_numpy_dtype
@@ -89,7 +91,8 @@ def _reduction_aval(name: str, accepts: DtypeClass) -> Callable[..., list[Shaped
             check_dtype(name, x, accepts)
         check_axes(axes, x)
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
-        return [ShapedArray(shape, x.dtype, x.weak_type)]
+        sharding = params.get("out_sharding")
+        return [ShapedArray(shape, x.dtype, x.weak_type, sharding=sharding)]
 
     return rule
 
@@ -100,7 +103,11 @@ def reduction_batching(bind: Callable[..., list[Any]]) -> Callable[..., Any]:
     def rule(axis_size: int, args: Any, dims: Any, *, axes: tuple[int, ...], **params: Any) -> Any:
         (x,), (d,) = args, dims
         moved = tuple(a + (a >= d) for a in axes)
-        return bind(x, axes=moved, **params), [d - sum(a < d for a in moved)]
+        out_dim = d - sum(a < d for a in moved)
+        if params.get("out_sharding") is not None:
+            rank = len(shape_of(x)) - 1 - len(axes)
+            params["out_sharding"] = batched_sharding(params["out_sharding"], out_dim, rank)
+        return bind(x, axes=moved, **params), [out_dim]
 
     return rule
 
@@ -141,17 +148,19 @@ def reducer_of(ctx: Any, opcode: Opcode, aval: ShapedArray) -> Any:
 
 def _monoid_lowering(opcode: Opcode) -> Callable[..., Any]:
     def rule(ctx: Any, x: Any, *, axes: tuple[int, ...], **params: Any) -> Any:
+        sharding = params.get("out_sharding")
         if not axes:
-            return x
+            return lay_out(ctx, x, sharding)
         aval = ctx.avals_in[0]
         init = ctx.builder.constant(identity_of(opcode, aval.dtype))
-        return ctx.builder.add(
+        out = ctx.builder.add(
             Opcode.REDUCE,
             (x, init),
             DimensionsAttributes(axes),
             (reducer_of(ctx, opcode, aval),),
             shape=ctx.shapes_out[0],
         )
+        return lay_out(ctx, out, sharding)
 
     return rule
 
@@ -181,7 +190,9 @@ def _reduce_sum_transpose(
     if type(ct) is ad.Zero:
         return [ad.Zero(x.aval)]
     kept = tuple(i for i in range(len(x.aval.shape)) if i not in axes)
-    return [expand_to(ct, x.aval.shape, kept)]
+    split = x.aval.cotangent_split()
+    sharding = None if split is None else sharding_of_split(split)
+    return [expand_to(ct, x.aval.shape, kept, sharding)]
 
 
 define_rules(
@@ -271,7 +282,8 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int], *, out_sharding: Any = N
                 "Sums in half precision lose digits.",
                 "Use jnp.sum, which sums in float32, or convert with astype('float32').",
             )
-    return reduce_sum_p.bind1(operand, axes=_axes("reduce_sum", axes), out_sharding=out_sharding)
+    sharding = None if out_sharding is None else out_sharding_of("reduce_sum", out_sharding)
+    return reduce_sum_p.bind1(operand, axes=_axes("reduce_sum", axes), out_sharding=sharding)
 
 
 def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:

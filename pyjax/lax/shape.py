@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import ShapedArray, Split, sharding_of_split
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import broadcast_in_dim_p, reduce_sum_p, transpose_p
@@ -21,8 +21,16 @@ from pyjax.core.traced_sizes import FIX, TracedSize, is_known
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import move_bdim
 from pyjax.interpreters.rules import LINEAR, define_rules
-from pyjax.lax.common import canonical_axis, canonical_dims, canonical_shape, shape_of
+from pyjax.lax.common import (
+    aval_of,
+    canonical_axis,
+    canonical_dims,
+    canonical_shape,
+    shape_of,
+)
 from pyjax.lax.nary import define, expand_to
+from pyjax.lax.out_sharding import batched_sharding, out_sharding_of
+from pyjax.lax.sharding_lowering import lay_out
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.opcode import Opcode
 
@@ -61,7 +69,7 @@ def _broadcast_in_dim_aval(
             "broadcast shape "
             f"{shape}, broadcast_dimensions {dims}.",
         )
-    return [ShapedArray(shape, x.dtype, x.weak_type)]
+    return [ShapedArray(shape, x.dtype, x.weak_type, sharding=sharding)]
 
 
 def _broadcast_in_dim_transpose(
@@ -94,7 +102,7 @@ def _broadcast_in_dim_batching(
         x,
         shape=(axis_size, *shape),
         broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions)),
-        sharding=None,
+        sharding=batched_sharding(sharding, 0, len(shape)),
     )
     return out, [0]
 
@@ -105,16 +113,16 @@ def _broadcast_in_dim_lowering(
     builder, out = ctx.builder, ctx.shapes_out[0]
     have = x.shape.dimensions
     if have == out.dimensions:
-        return x
+        return lay_out(ctx, x, sharding)
     dims = broadcast_dimensions
     if math.prod(have) == math.prod(out.dimensions):
-        return builder.reshape(x, out.dimensions)
+        return lay_out(ctx, builder.reshape(x, out.dimensions), sharding)
     stretched = [i for i, d in enumerate(dims) if have[i] != out.dimensions[d]]
     if stretched:
         kept = [i for i in range(len(have)) if i not in stretched]
         x = builder.reshape(x, [have[i] for i in kept])
         dims = [dims[i] for i in kept]
-    return builder.broadcast(x, out.dimensions, dims)
+    return lay_out(ctx, builder.broadcast(x, out.dimensions, dims), sharding)
 
 
 define_rules(
@@ -147,11 +155,14 @@ def broadcast_in_dim(
     """
     dims = canonical_dims("broadcast_in_dim", broadcast_dimensions)
     target = canonical_shape(shape, "broadcast_in_dim shape")
-    if dims == tuple(range(len(target))) and shape_of(operand) == target:
+    sharding = None
+    if out_sharding is not None:
+        sharding = out_sharding_of("broadcast_in_dim", out_sharding)
+    if sharding is None and dims == tuple(range(len(target))) and shape_of(operand) == target:
         if isinstance(operand, Array):
             return operand
     return broadcast_in_dim_p.bind1(
-        operand, shape=target, broadcast_dimensions=dims, sharding=out_sharding
+        operand, shape=target, broadcast_dimensions=dims, sharding=sharding
     )
 
 
@@ -182,7 +193,7 @@ def _reshape_aval(
             f"{dimensions} "
             f"for shape {x.shape}.",
         )
-    return [ShapedArray(new_sizes, x.dtype, x.weak_type)]
+    return [ShapedArray(new_sizes, x.dtype, x.weak_type, sharding=sharding)]
 
 
 def _reshaped_by_units(x: ShapedArray, new_sizes: tuple[Any, ...], dimensions: Any) -> Any:
@@ -208,9 +219,19 @@ def _reshape_transpose(
     if type(ct) is ad.Zero:
         return [ad.Zero(x.aval)]
     if dimensions is None:
-        return [reshape(ct, x.aval.shape)]
+        return [_reshape_back(ct, x.aval)]
     permuted = reshape(ct, tuple(x.aval.shape[d] for d in dimensions))
     return [transpose(permuted, np.argsort(dimensions).tolist())]
+
+
+def _reshape_back(ct: Any, aval: ShapedArray) -> Any:
+    split, have = aval.cotangent_split(), aval_of(ct).split
+    if split is None:
+        if have is None:
+            return reshape(ct, aval.shape)
+        split = Split(have.mesh, (None,) * aval.ndim)
+    sharding = sharding_of_split(split)
+    return reshape_p.bind1(ct, new_sizes=aval.shape, dimensions=None, sharding=sharding)
 
 
 def _reshape_batching(
@@ -226,14 +247,17 @@ def _reshape_batching(
     if dimensions is not None:
         dimensions = (0, *(d + 1 for d in dimensions))
     return reshape_p.bind_all(
-        x, new_sizes=(axis_size, *new_sizes), dimensions=dimensions, sharding=None
+        x,
+        new_sizes=(axis_size, *new_sizes),
+        dimensions=dimensions,
+        sharding=batched_sharding(sharding, 0, len(new_sizes)),
     ), [0]
 
 
 def _reshape_lowering(ctx: Any, x: Any, *, new_sizes: Any, dimensions: Any, sharding: Any) -> Any:
     if dimensions is not None:
         x = ctx.builder.transpose(x, dimensions)
-    return ctx.builder.reshape(x, new_sizes)
+    return lay_out(ctx, ctx.builder.reshape(x, new_sizes), sharding)
 
 
 reshape_p: Primitive = define(
@@ -275,9 +299,11 @@ def reshape(
         dimensions = canonical_dims("reshape", dimensions)
         if dimensions == tuple(range(len(shape_of(operand)))):
             dimensions = None
+    sharding = None if out_sharding is None else out_sharding_of("reshape", out_sharding)
     if dimensions is None and shape_of(operand) == sizes and isinstance(operand, Array):
-        return operand
-    return reshape_p.bind1(operand, new_sizes=sizes, dimensions=dimensions, sharding=out_sharding)
+        if sharding is None:
+            return operand
+    return reshape_p.bind1(operand, new_sizes=sizes, dimensions=dimensions, sharding=sharding)
 
 
 # -- transpose, rev --------------------------------------------------------------------------------

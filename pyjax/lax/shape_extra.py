@@ -22,6 +22,7 @@ from pyjax.interpreters.rules import LINEAR
 from pyjax.lax.common import canonical_axis, canonical_dims, canonical_shape, shape_of
 from pyjax.lax.convert import convert
 from pyjax.lax.nary import define, expand_to
+from pyjax.lax.out_sharding import out_sharding_of
 from pyjax.lax.reduce import reduce_sum
 from pyjax.lax.shape import broadcast_in_dim, expand_dims, reshape
 from pyjax.lax.shape_join import concatenate
@@ -293,9 +294,11 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: Any = N
     """
     sizes = canonical_shape(sizes, "broadcast sizes")
     shape = shape_of(operand)
-    if not sizes and isinstance(operand, Array):
+    if not sizes and isinstance(operand, Array) and out_sharding is None:
         return operand
-    return expand_to(operand, (*sizes, *shape), tuple(range(len(sizes), len(sizes) + len(shape))))
+    sharding = None if out_sharding is None else out_sharding_of("broadcast", out_sharding)
+    dims = tuple(range(len(sizes), len(sizes) + len(shape)))
+    return expand_to(operand, (*sizes, *shape), dims, sharding)
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ import pyjax.numpy as jnp
 from pyjax import random
 from pyjax.core import dtypes
 from pyjax.core.errors import new_error
-from pyjax.lax.sharding_constraint import laid_out_as
+from pyjax.lax.reshard import laid_out_as
 
 Array = Any
 Dims = int | Sequence[int]

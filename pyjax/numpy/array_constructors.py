@@ -21,7 +21,7 @@ from pyjax.core.source_info import called_function
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_leaves
-from pyjax.lax.sharding_constraint import result_as
+from pyjax.lax.reshard import result_as
 from pyjax.numpy import util
 from pyjax.runtime.array import DeviceArray, adopted, array_without_copy
 from pyjax.runtime.dispatch import as_array

@@ -146,7 +146,7 @@ def _array_astype(self: Any, dtype: Any, copy: bool = False, device: Any = None)
 def _array_reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Any:
     """The array with another shape: x.reshape(2, -1) or x.reshape((2, -1))."""
     shape = args[0] if len(args) == 1 and not isinstance(args[0], int) else args
-    return manipulation.reshape_array(self, shape, order)
+    return manipulation.reshape_array(self, shape, order, out_sharding)
 
 
 def _array_transpose(self: Any, *args: Any) -> Any:
@@ -158,7 +158,7 @@ def _array_transpose(self: Any, *args: Any) -> Any:
 
 def _array_flatten(self: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     """The array as one axis."""
-    return manipulation.ravel(self, order)
+    return manipulation.ravel(self, order, out_sharding=out_sharding)
 
 
 def _array_view(self: Any, dtype: Any = None, type: None = None) -> Any:

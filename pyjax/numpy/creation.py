@@ -13,11 +13,12 @@ from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
+from pyjax.core.avals import MeshArray
 from pyjax.core.errors import ConcretizationTypeError, fail, new_error
-from pyjax.core.structural import pvary
+from pyjax.core.structural import as_split, pvary
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import TracedSize, dimension_of
-from pyjax.lax.sharding_constraint import result_as
+from pyjax.lax.reshard import result_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.runtime.placement import result_on
@@ -119,10 +120,15 @@ def _like(name: str, a: Any, dtype: Any, shape: Any) -> tuple[tuple[int, ...], A
     return tuple(shape), util.check_user_dtype(dtype, name), weak
 
 
-def _varying_like(a: Any, out: Array) -> Array:
-    """Inside of shard_map, an array of the type of those that vary along the axes along which `a`
-    does."""
-    return pvary(out, a.aval.vma) if isinstance(a, Tracer) else out
+def _like_type_of(a: Any, out: Array) -> Array:
+    """An array that is split as `a` is over mesh axes of type Explicit, and inside of shard_map of
+    the type of those that vary along the axes along which `a` does."""
+    aval = getattr(a, "aval", None)
+    if type(aval) is not MeshArray:
+        return out
+    if aval.split is not None and aval.shape == out.shape:
+        out = as_split(out, aval.split)
+    return pvary(out, aval.vma)
 
 
 def zeros_like(
@@ -134,7 +140,7 @@ def zeros_like(
     Array([0, 0, 0], dtype=int32)
     """
     shape, dtype, weak = _like("zeros_like", a, dtype, shape)
-    out = _varying_like(a, util.convert(lax.full(shape, 0, dtype), dtype, weak))
+    out = _like_type_of(a, util.convert(lax.full(shape, 0, dtype), dtype, weak))
     return result_as("zeros_like", out, device, out_sharding)
 
 
@@ -147,7 +153,7 @@ def ones_like(
     Array([1, 1, 1], dtype=int32)
     """
     shape, dtype, weak = _like("ones_like", a, dtype, shape)
-    out = _varying_like(a, util.convert(lax.full(shape, 1, dtype), dtype, weak))
+    out = _like_type_of(a, util.convert(lax.full(shape, 1, dtype), dtype, weak))
     return result_as("ones_like", out, device, out_sharding)
 
 
@@ -182,7 +188,7 @@ def full_like(
         out = util.convert(lax.full(shape, util.to_jax(fill_value), dtype), dtype, weak)
     else:
         out = util.broadcast_array(asarray(fill_value, dtype=dtype), shape)
-    out = _varying_like(a, out)
+    out = _like_type_of(a, out)
     return result_as("full_like", out, device, out_sharding)
 
 

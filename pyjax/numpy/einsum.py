@@ -14,6 +14,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import fail, new_error
+from pyjax.lax.reshard import computed_as
 from pyjax.numpy import reductions, util
 from pyjax.numpy.selection import select_where
 
@@ -51,6 +52,16 @@ def einsum(
     """
     util.reject_out("einsum", out)
     subscripts, arrays = _canonical(subscripts, operands)
+    if out_sharding is not None:
+        compute = partial(
+            einsum,
+            subscripts,
+            optimize=optimize,
+            precision=precision,
+            preferred_element_type=preferred_element_type,
+            _dot_general=_dot_general,
+        )
+        return computed_as("einsum", out_sharding, compute, *arrays)
     util.check_arraylike("einsum", *arrays)
     preferred = util.check_user_dtype(preferred_element_type, "einsum")
     optimize = "optimal" if optimize is True else optimize

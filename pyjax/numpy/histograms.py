@@ -10,6 +10,7 @@ from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
+from pyjax.lax.reshard import computed_as
 from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.calculus import diff
@@ -39,6 +40,9 @@ def bincount(
     [1, 0, 2]
     """
     util.check_arraylike("bincount", x)
+    if out_sharding is not None:
+        count = lambda x, weights: bincount(x, weights, minlength, length=length)
+        return computed_as("bincount", out_sharding, count, x, weights)
     x = util.as_array(x)
     if x.dtype != np.bool_ and not dtypes.issubdtype(x.dtype, np.integer):
         raise new_error(

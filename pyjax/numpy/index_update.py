@@ -20,6 +20,7 @@ from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail, new_error
 from pyjax.core.source_info import warn_user
 from pyjax.lax.indexing.gather_scatter_types import mode_left_open
+from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.dynamic_slices import has_slices, opened, window, with_window
@@ -88,6 +89,20 @@ class IndexUpdateRef:
     def __repr__(self) -> str:
         return f"IndexUpdateRef({self.array!r}, {self.index!r})"
 
+    def _laid_out(
+        self, method: str, values: Any, out_sharding: Any, promises: tuple[Any, ...]
+    ) -> Any:
+        """An update whose result is split as told; where its elements come from is the compiler's
+        affair."""
+        names = ("indices_are_sorted", "unique_indices", "mode", "wrap_negative_indices")
+        kept = dict(zip(names, promises, strict=True))
+
+        def compute(array: Any, index: Any, values: Any) -> Any:
+            return getattr(IndexUpdateRef(array, index), method)(values, **kept)
+
+        operands = (self.array, self.index, values)
+        return computed_as(f"at[].{method}", out_sharding, compute, *operands)
+
     def get(
         self,
         *,
@@ -100,15 +115,15 @@ class IndexUpdateRef:
     ) -> Any:
         """`x[index]` with a choice for indices out of bounds: mode='fill' gives `fill_value`
         (default nan, or the extreme integer), 'clip' the nearest element."""
-        return read(
-            self.array,
-            self.index,
+        look_up = partial(
+            read,
             mode=mode,
             fill_value=fill_value,
             unique_indices=unique_indices,
             indices_are_sorted=indices_are_sorted,
             wrap_negative_indices=wrap_negative_indices,
         )
+        return computed_as("at[].get", out_sharding, look_up, self.array, self.index)
 
     def apply(
         self,
@@ -141,6 +156,9 @@ class IndexUpdateRef:
         wrap_negative_indices: bool = True,
     ) -> Any:
         """The array with the chosen elements raised to the power `values`."""
+        if out_sharding is not None:
+            promises = (indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+            return self._laid_out("power", values, out_sharding, promises)
         chosen = read(
             self.array, self.index, mode=mode, wrap_negative_indices=wrap_negative_indices
         )
@@ -166,6 +184,9 @@ class IndexUpdateRef:
         wrap_negative_indices: bool = True,
     ) -> Any:
         """The array divided by `values` at the chosen elements."""
+        if out_sharding is not None:
+            promises = (indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+            return self._laid_out("divide", values, out_sharding, promises)
         divisor = update(
             lax.full_like(self.array, 1),
             self.index,
@@ -195,6 +216,9 @@ def _method(name: str, kind: str, doc: str) -> Callable[..., Any]:
         out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
+        if out_sharding is not None:
+            promises = (indices_are_sorted, unique_indices, mode, wrap_negative_indices)
+            return self._laid_out(name, values, out_sharding, promises)
         return update(
             self.array,
             self.index,

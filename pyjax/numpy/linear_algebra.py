@@ -16,6 +16,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail, new_error
+from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.ufuncs import is_complex
@@ -36,7 +37,13 @@ __all__ = [
 
 
 def contract(
-    name: str, a: ArrayLike, b: ArrayLike, dims: Any, precision: Any, preferred: Any
+    name: str,
+    a: ArrayLike,
+    b: ArrayLike,
+    dims: Any,
+    precision: Any,
+    preferred: Any,
+    out_sharding: Any = None,
 ) -> Array:
     """dot_general in the operands' common dtype, weak where that is.
 
@@ -46,7 +53,14 @@ def contract(
     weak = False
     if preferred is None:
         preferred, weak = dtypes.result_type(a, b, return_weak_type_flag=True)
-    out = lax.dot_general(a, b, dims, precision=precision, preferred_element_type=preferred)
+    out = lax.dot_general(
+        a,
+        b,
+        dims,
+        precision=precision,
+        preferred_element_type=preferred,
+        out_sharding=out_sharding,
+    )
     return util.convert(out, out.dtype, weak)
 
 
@@ -72,7 +86,8 @@ def dot(
     else:
         contracting = ((a.ndim - 1,), (max(0, b.ndim - 2),))
         _check_contraction("dot", a, b, contracting[0][0], contracting[1][0])
-    return contract("dot", a, b, (contracting, ((), ())), precision, preferred_element_type)
+    numbers = (contracting, ((), ()))
+    return contract("dot", a, b, numbers, precision, preferred_element_type, out_sharding)
 
 
 def _check_contraction(name: str, a: Any, b: Any, i: int, j: int) -> None:
@@ -111,11 +126,17 @@ def matmul(
                 "A matrix product sums over an axis of each operand; a number has no dimensions.",
                 "Multiply by numbers with *.",
             )
-    return _matmul(util.as_array(a), util.as_array(b), precision, preferred_element_type)
+    a, b = util.as_array(a), util.as_array(b)
+    if out_sharding is not None and max(a.ndim, b.ndim) > 2:
+        multiply = partial(
+            matmul, precision=precision, preferred_element_type=preferred_element_type
+        )
+        return computed_as("matmul", out_sharding, multiply, a, b)
+    return _matmul(a, b, precision, preferred_element_type, out_sharding)
 
 
-@partial(jit, static_argnames=("precision", "preferred"), inline=True)
-def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
+@partial(jit, static_argnames=("precision", "preferred", "out_sharding"), inline=True)
+def _matmul(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
     b_rows = max(0, b.ndim - 2)
     _check_contraction("matmul", a, b, a.ndim - 1, b_rows)
     a_batch, b_batch = a.shape[:-2], b.shape[:-2]
@@ -142,7 +163,7 @@ def _matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
         ((a.ndim - 1,), (max(0, b.ndim - 2) if b.ndim > len(b_left) + 1 else b.ndim - 1,)),
         (tuple(a_left.index(i) for i in both), tuple(b_left.index(i) for i in both)),
     )
-    out = contract("matmul", a, b, numbers, precision, preferred)
+    out = contract("matmul", a, b, numbers, precision, preferred, out_sharding)
     # dot_general gives: shared batch axes, free axes of a, free axes of b.
     order: list[Any] = [*both, *(i for i in a_left if i not in both)]
     has_row = a.ndim == len(a_left) + 2
@@ -274,7 +295,8 @@ def tensordot(
         )
     for i, j in zip(*pairs, strict=True):
         _check_contraction("tensordot", a, b, i, j)
-    return contract("tensordot", a, b, (pairs, ((), ())), precision, preferred_element_type)
+    numbers = (pairs, ((), ()))
+    return contract("tensordot", a, b, numbers, precision, preferred_element_type, out_sharding)
 
 
 def inner(

@@ -15,6 +15,7 @@ from pyjax.core.errors import fail, new_error
 from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import ElementCount, TracedSize, is_known
+from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.indexing_basic import take_rows
@@ -110,15 +111,19 @@ def reshape(
             "jnp.reshape(copy=False) is not supported: arrays have no views. "
             "Leave it out; inside jit no copy is made where none is needed.",
         )
-    return reshape_array(a, shape, order)
+    return reshape_array(a, shape, order, out_sharding)
 
 
-def reshape_array(a: Any, shape: Any, order: str = "C") -> Any:
+def reshape_array(a: Any, shape: Any, order: str = "C", out_sharding: Any = None) -> Any:
     """`reshape` after its checks; also the method."""
     a = util.as_array(a)
     new = _infer_shape(a, shape)
     if order == "C":
+        if out_sharding is not None:
+            return lax.reshape(a, new, out_sharding=out_sharding)
         return a if a.shape == new else lax.reshape(a, new)
+    if out_sharding is not None:
+        return computed_as("reshape", out_sharding, lambda x: reshape_array(x, shape, order), a)
     if order == "F":
         flipped = lax.transpose(a, range(a.ndim)[::-1])
         return lax.transpose(lax.reshape(flipped, new[::-1]), range(len(new))[::-1])
@@ -198,7 +203,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
             "Ravel not implemented for order='K'; arrays have no strides. Pass order='C' or 'F'.",
         )
     a = util.to_jax(a)
-    return reshape_array(a, (np.size(a),), order)
+    return reshape_array(a, (np.size(a),), order, out_sharding)
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
@@ -428,6 +433,9 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
            [0, 1, 2]], dtype=int32)
     """
     util.check_arraylike("broadcast_to", array)
+    if out_sharding is not None:
+        stretch = lambda x: broadcast_to(x, shape)
+        return computed_as("broadcast_to", out_sharding, stretch, array)
     x = util.as_array(array)
     target = util.canonicalize_shape(shape)
     compatible = x.ndim <= len(target) and all(
@@ -583,6 +591,9 @@ def repeat(
     """
     a = util.ensure_arraylike("repeat", a)
     util.check_arraylike("repeat", repeats)
+    if out_sharding is not None:
+        again = partial(repeat, axis=axis, total_repeat_length=total_repeat_length)
+        return computed_as("repeat", out_sharding, again, a, repeats)
     if axis is None:
         a, axis = ravel(a), 0
     axis = util.canonicalize_axis(axis, a.ndim)

@@ -12,7 +12,7 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.errors import new_error
+from pyjax.core.errors import ShardingTypeError, fail, new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy import util
 
@@ -37,7 +37,24 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     if condition.shape:
         condition = util.broadcast_array(condition, shape)
     x, y = util.as_array(x), util.as_array(y)
+    _check_split_alike(x, y)
     return lax.select(condition, util.broadcast_array(x, shape), util.broadcast_array(y, shape))
+
+
+def _check_split_alike(x: Array, y: Array) -> None:
+    """Along axes of type Explicit what has all elements is split alike; what is broadcast follows.
+
+    Raises:
+      ShardingTypeError: it is not.
+    """
+    if x.aval.split != y.aval.split and x.shape == y.shape:
+        got = ", ".join(v.aval.str_short() for v in (x, y))
+        fail(
+            ShardingTypeError,
+            f"select cases must have the same shardings, got [{got}].",
+            "an element of the result is one of them",
+            "lay them out alike before: jax.sharding.reshard(x, jax.typeof(y).sharding).",
+        )
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:

@@ -12,6 +12,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
+from pyjax.lax.reshard import computed_as
 from pyjax.numpy import linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.diagonals import diag
@@ -100,6 +101,10 @@ def percentile(
     Array(2.5, dtype=float32)
     """
     util.check_arraylike("percentile", _maybe_array(q))
+    if out_sharding is not None:
+        rest = (axis, out, overwrite_input, method, keepdims)
+        compute = lambda a, q, weights: percentile(a, q, *rest, weights=weights)
+        return computed_as("percentile", out_sharding, compute, a, q, weights)
     return _check_quantile(
         "percentile",
         a,

@@ -7,7 +7,7 @@ mesh, and then the dimensions of a block.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyjax.core import structural
@@ -20,6 +20,12 @@ Sizes = Mapping[Any, int]
 def axes_at(entry: Any) -> tuple[Any, ...]:
     """The mesh axes that one entry of a spec names."""
     return () if entry is None else entry if isinstance(entry, tuple) else (entry,)
+
+
+def entry_of(names: Iterable[Any]) -> Any:
+    """The entry of a spec that names these mesh axes."""
+    names = tuple(names)
+    return None if not names else names[0] if len(names) == 1 else names
 
 
 def axes_of(spec: PartitionSpec) -> frozenset[Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from pyjax.core.errors import fail
 from pyjax.core.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
-from pyjax.lax.sharding_constraint import explicit_sharding, reshard_to
-from pyjax.sharding.mesh import AxisType, get_abstract_mesh, use_abstract_mesh
+from pyjax.lax.out_sharding import explicit_sharding
+from pyjax.lax.reshard import reshard_to, under_axis_types, without_types_along
+from pyjax.sharding.mesh import AxisType, get_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import Sharding
 
@@ -52,9 +52,8 @@ def _reshard(x: Any, target: Any) -> Any:
     return reshard_to(x, explicit_sharding("reshard", target))
 
 
-@contextmanager
-def _axes_are(kind: AxisType, axes: Any) -> Iterator[None]:
-    """The mesh in context with these axes (None: all) of a type."""
+def _names(axes: Any) -> tuple[Any, ...]:
+    """These axes of the mesh in context; None: all of them."""
     mesh = get_abstract_mesh()
     names = mesh.axis_names if axes is None else (axes,) if isinstance(axes, str) else tuple(axes)
     unknown = [name for name in names if name not in mesh.axis_names]
@@ -64,8 +63,7 @@ def _axes_are(kind: AxisType, axes: Any) -> Iterator[None]:
             f"the mesh in context has no axis {unknown[0]!r}; it has {mesh.axis_names}.",
             fix="Enter the mesh with jax.set_mesh, and name its axes.",
         )
-    with use_abstract_mesh(mesh.update_axis_types(dict.fromkeys(names, kind))):
-        yield
+    return names
 
 
 def _required(name: str, value: Any) -> Any:
@@ -106,8 +104,11 @@ def auto_axes(
     def call(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
         layouts = made_with if out_sharding is None else out_sharding
         _required("out_sharding", layouts)
-        with _axes_are(AxisType.Auto, axes):
-            results = f(*args, **kwargs)
+        names = _names(axes)
+        leaves, tree = tree_flatten((args, kwargs))
+        untyped = tree_unflatten(tree, [without_types_along(x, names) for x in leaves])
+        with under_axis_types(AxisType.Auto, names):
+            results = f(*untyped[0], **untyped[1])
         return reshard(results, layouts)
 
     return call
@@ -151,7 +152,7 @@ def explicit_axes(
                 "it makes axes of the mesh in context explicit",
                 "call it inside `with jax.set_mesh(mesh):`",
             )
-        with _axes_are(AxisType.Explicit, axes):
+        with under_axis_types(AxisType.Explicit, _names(axes)):
             single = isinstance(layouts, (PartitionSpec, Sharding))
             moved = [reshard(x, layouts) for x in args] if single else reshard(args, layouts)
             return f(*moved, **kwargs)

@@ -20,7 +20,6 @@ from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.source_info import function_location, function_name
 from pyjax.core.structural import pvary
-from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import (
     PyTreeDef,
     broadcast_prefix,
@@ -35,7 +34,8 @@ from pyjax.interpreters.lift_constants import bind_lifted
 from pyjax.interpreters.staging import trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
-from pyjax.parallel.blocks import axes_at, axes_of, in_mesh_order, parts
+from pyjax.lax.common import aval_of
+from pyjax.parallel.blocks import axes_at, axes_of, entry_of, in_mesh_order, parts
 from pyjax.parallel.shard_map_primitive import AnyMesh, block_aval, in_body, shard_map_p
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import constant_array
@@ -285,12 +285,11 @@ class _Call:
         return [self._spec_of(x) for x in leaves]
 
     def _spec_of(self, x: Any) -> PartitionSpec:
-        sharding = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
-        if isinstance(sharding, NamedSharding) and sharding.mesh.shape_tuple == (
-            self._mesh.shape_tuple
-        ):
-            return sharding.spec
-        return PartitionSpec()
+        split = aval_of(x).split
+        if split is None or split.mesh.shape_tuple != self._mesh.shape_tuple:
+            return PartitionSpec()
+        own = (entry_of(n for n in axes_at(e) if n in self._manual) for e in split.entries)
+        return PartitionSpec(*own)
 
     def _spread(self, which: str, specs: Any, values: Any) -> list[PartitionSpec]:
         try:
@@ -349,12 +348,11 @@ class _Call:
         avals: Sequence[Any],
         names: Sequence[str],
     ) -> None:
-        """Along explicit axes arrays are not moved: they lie as they are taken. Of what is traced,
-        types do not say it."""
+        """Along explicit axes arrays are not moved: they lie as they are taken."""
         types = dict(zip(self._mesh.axis_names, self._mesh.axis_types))
         explicit = {n for n in self._manual if types[n] is AxisType.Explicit}
         for spec, x, aval, name in zip(specs, leaves, avals, names):
-            if not explicit or isinstance(x, Tracer):
+            if not explicit:
                 continue
             lies = self._spec_of(x)
             for wanted, found in zip_longest(spec, lies):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pyjax._config import options
 from pyjax.core import axis_env
+from pyjax.core.avals import Split
 from pyjax.core.check_jaxpr import program_contexts
 from pyjax.core.effects import Effects, NamedAxisEffect
 from pyjax.core.errors import fail
@@ -34,8 +35,10 @@ from pyjax.lax.collectives import psum, psum_invariant_p
 from pyjax.lax.common import aval_of, scalar_like
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.parallel.blocks import (
+    axes_at,
     axes_of,
     block_shape,
+    entry_of,
     in_mesh_order,
     join,
     parts,
@@ -73,7 +76,33 @@ def in_body(
 def block_aval(mesh: AnyMesh, manual: Axes, check_vma: bool, spec: PartitionSpec, aval: Any) -> Any:
     """The type of a block in the body; the dimensions must be divisible."""
     shape = block_shape(mesh.shape, spec, aval.shape)
-    return aval.update(shape=shape, vma=aval.vma | axes_of(spec) if check_vma else frozenset())
+    split = aval.split
+    if split is not None:
+        inside = mesh.abstract_mesh.update_axis_types(dict.fromkeys(manual, AxisType.Manual))
+        entries = tuple(
+            entry_of(name for name in axes_at(entry) if name not in manual)
+            for entry in split.entries
+        )
+        split = split._replace(mesh=inside, entries=entries)
+    vma = aval.vma | axes_of(spec) if check_vma else frozenset()
+    return aval.update(shape=shape, vma=vma).with_split(split)
+
+
+def _whole_aval(mesh: AnyMesh, manual: Axes, spec: PartitionSpec, aval: Any) -> Any:
+    """The type of a result whose blocks have this one: outside it is split as the spec says, along
+    axes of type Explicit."""
+    # Along an axis of a shard_map around this one; unchecked, types do not say.
+    whole = aval.update(shape=whole_shape(mesh.shape, spec, aval.shape), vma=aval.vma - manual)
+    explicit = {*mesh.explicit_axes}
+    if not explicit:
+        return whole.with_split(None)
+    inner = (None,) * aval.ndim if aval.split is None else aval.split.entries
+    outer = (*spec, *(None,) * (aval.ndim - len(spec)))
+    entries = tuple(
+        entry_of(name for name in (*axes_at(a), *axes_at(b)) if name in explicit)
+        for a, b in zip(outer, inner)
+    )
+    return whole.with_split(Split(mesh.abstract_mesh, entries))
 
 
 def _abstract_eval(
@@ -86,12 +115,7 @@ def _abstract_eval(
     **_: Any,
 ) -> list[Any]:
     return [
-        a.update(
-            shape=whole_shape(mesh.shape, spec, a.shape),
-            # Along an axis of a shard_map around this one; unchecked, types do not say.
-            vma=a.vma - newly_manual_axes,
-        )
-        for a, spec in zip(jaxpr.out_avals, out_specs)
+        _whole_aval(mesh, newly_manual_axes, spec, a) for a, spec in zip(jaxpr.out_avals, out_specs)
     ]
 
 
@@ -475,7 +499,7 @@ def _batched_body(
         return [x if d is None else batching.bdim_at_front(x, d, size) for x, d in zip(outs, dims)]
 
     avals = [
-        a.update(shape=(size, *a.shape), vma=a.vma | along) if b else a
+        a.with_dim(0, size).update(vma=a.vma | along) if b else a
         for a, b in zip(jaxpr.in_avals, batched)
     ]
     return trace_to_jaxpr(run, avals, debug=debug)[0], out_batched

@@ -22,7 +22,7 @@ from pyjax.core.source_info import warn_user
 from pyjax.lax import key_movement as key_movement  # lets data movement take keys
 from pyjax.lax import random_keys
 from pyjax.lax.random_generators import PRNGImpl, prngs
-from pyjax.lax.sharding_constraint import laid_out_as
+from pyjax.lax.reshard import laid_out_as
 from pyjax.numpy.util import axis_items
 
 Array = Any

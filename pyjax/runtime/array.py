@@ -12,7 +12,7 @@ import numpy as np
 
 from pyjax.core import array as core_array
 from pyjax.core import dtypes
-from pyjax.core.avals import ShapedArray, host_conversions, physical_aval
+from pyjax.core.avals import MeshArray, ShapedArray, host_conversions, physical_aval
 from pyjax.core.errors import OutOfMemoryError, fail, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import Frame, python_user_frame
@@ -21,6 +21,7 @@ from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding
+from pyjax.sharding.splits import split_of
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
@@ -112,17 +113,22 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
     ref = _specs.refs.get(key)
     spec = None if ref is None else ref()
     if spec is None:
+        if type(aval) is MeshArray:
+            return array_spec(aval.with_split(None), device, committed)
         spec = _specs.intern(key, ArraySpec(aval, device, committed))
     return spec
 
 
 def laid_out(spec: ArraySpec, sharding: Sharding) -> ArraySpec:
     """The one spec object of such arrays with another layout on their device, or group of them."""
-    key = (spec.aval, spec.device, spec.committed, sharding)
+    plain = spec.aval
+    if type(plain) is MeshArray:
+        plain = plain.with_split(None)
+    key = (plain, spec.device, spec.committed, sharding)
     found = _specs.find(key)
     if found is None:
-        made = ArraySpec(spec.aval, spec.device, spec.committed, sharding)
-        found = _specs.intern(key, made)
+        aval = plain.with_split(split_of(sharding, plain.ndim))
+        found = _specs.intern(key, ArraySpec(aval, spec.device, spec.committed, sharding))
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pyjax.core.avals import physical_aval
+from pyjax.core.avals import Split, physical_aval
 from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.interpreters.hlo import Spread
@@ -18,6 +18,7 @@ from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
 from pyjax.sharding.mesh import Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding
+from pyjax.sharding.splits import spec_of
 from xla_backend.hlo.sharding import Sharding as HloSharding
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.device_group import DeviceGroup, GroupExecutable, device_group
@@ -183,12 +184,31 @@ def result_shardings(closed: ClosedJaxpr, inputs: Shardings, device: Device) -> 
     default = next((layout.mesh for layout in known if layout is not None), None)
     if default is None and not context.empty:
         default = context
+    typed = any(aval.split is not None for aval in closed.out_avals)
+    if default is None and typed:
+        default = _first_with_devices(_closed_over(closed))
     if default is None and not has_sources(closed):
         return ()
+    meshes = [default, *meshes_of(closed.jaxpr), context] if typed else []
     return [
         _sharding(layout, default, len(getattr(aval, "shape", ())), device)
+        if aval.split is None
+        else _of_type(aval.split, meshes)
         for layout, aval in zip(layouts_of_results(closed, known), closed.out_avals)
     ]
+
+
+def _closed_over(closed: ClosedJaxpr) -> list[Any]:
+    """The meshes of arrays that a program closes over."""
+    return [getattr(getattr(const, "sharding", None), "mesh", None) for const in closed.consts]
+
+
+def _of_type(split: Split, meshes: Sequence[Any]) -> Sharding | None:
+    """A result as its type says, over the first of the meshes that has devices and is meant."""
+    for mesh in meshes:
+        if isinstance(mesh, Mesh) and mesh.shape_tuple == split.mesh.shape_tuple:
+            return NamedSharding(mesh.update(axis_types=split.mesh.axis_types), spec_of(split))
+    return None
 
 
 def _sharding(layout: Known, default: Mesh | None, ndim: int, device: Device) -> Sharding | None:

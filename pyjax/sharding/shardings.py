@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.array import Array
-from pyjax.core.avals import ShapedArray, set_sharding_of_avals
 from pyjax.core.errors import new_error
 from pyjax.core.tree_util import tree_leaves
-from pyjax.sharding.manual_axes import ManualAxisType
 from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, entered_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from xla_backend.runtime.client import Device
@@ -516,10 +514,3 @@ def common_device(targets: Any) -> Device | None:
             "name the same devices, in the same order, in all of them",
         )
     return found.pop() if found else None
-
-
-def _sharding_of_aval(aval: ShapedArray) -> NamedSharding:
-    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * aval.ndim))
-
-
-set_sharding_of_avals(_sharding_of_aval, lambda aval: ManualAxisType(varying=aval.vma))

@@ -164,7 +164,7 @@ def run_scan(
     unroll_steps = _unroll_steps(unroll, steps)
     if runs_in_python():
         return scan_in_python(f, init, xs, steps, reverse)
-    x_avals = [a.update(shape=a.shape[1:]) for a in avals_of(xs_flat)]
+    x_avals = [_slice_aval(a) for a in avals_of(xs_flat)]
     in_tree = tree_structure(((init, xs), {}))
     while True:
         carry_avals = avals_of(init_flat)
@@ -198,6 +198,23 @@ def run_scan(
         unroll=unroll_steps,
     )
     return tree_unflatten(carry_tree, outs[:num_carry]), tree_unflatten(ys_tree, outs[num_carry:])
+
+
+def _slice_aval(aval: Any) -> Any:
+    """The type of what one step gets of an array. Steps go along a dimension that is whole.
+
+    Raises:
+      ValueError: mesh axes split it.
+    """
+    split = aval.split
+    if split is not None and split.entries[0] is not None:
+        fail(
+            ValueError,
+            f"0th dimension of all xs should be replicated. Got {aval.str_short()}.",
+            "each device takes all steps of a scan",
+            "lay the array out anew before: jax.sharding.reshard(xs, P(None, ...)).",
+        )
+    return aval.without_dim(0)
 
 
 def _check_pair(traced: TracedFunction, f: Callable[..., Any]) -> int:

@@ -26,7 +26,7 @@ def scan_aval(
     *avals: Any, jaxpr: ClosedJaxpr, length: int, num_carry: int, **params: Any
 ) -> list[Any]:
     carry, ys = split_list(jaxpr.out_avals, num_carry)
-    return carry + [y.update(shape=(length, *y.shape)) for y in ys]
+    return carry + [y.with_dim(0, length) for y in ys]
 
 
 def scan_effects(*avals: Any, jaxpr: ClosedJaxpr, **params: Any) -> Any:

@@ -44,6 +44,7 @@ from pyjax.lax.indexing.gather_scatter_types import (
 )
 from pyjax.lax.nary import expand_to
 from pyjax.lax.reduce import reduce_and
+from pyjax.lax.reshard import cotangent_as
 from pyjax.lax.shape import expand_dims
 from pyjax.lax.shape_join import concatenate
 from xla_backend.hlo.attributes import GatherAttributes
@@ -161,18 +162,21 @@ def _gather_transpose(
         operand_batching_dims=dn.operand_batching_dims,
         scatter_indices_batching_dims=dn.start_indices_batching_dims,
     )
-    out = scatter_add_p.bind1(
-        zeros_like_aval(x.aval),
-        indices,
-        ct,
-        dimension_numbers=scatter_numbers,
-        indices_are_sorted=indices_are_sorted,
-        unique_indices=unique_indices,
-        mode=mode,
-        update_jaxpr=combiner_jaxpr(add, dtype_of(ct)),
-        update_consts=(),
-    )
-    return [out, None]
+
+    def scattered(indices: Array, ct: Array) -> Array:
+        return scatter_add_p.bind1(
+            zeros_like_aval(x.aval.with_split(None)),
+            indices,
+            ct,
+            dimension_numbers=scatter_numbers,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+            update_jaxpr=combiner_jaxpr(add, dtype_of(ct)),
+            update_consts=(),
+        )
+
+    return [cotangent_as(x.aval, scattered, indices, ct), None]
 
 
 def gather_batching(

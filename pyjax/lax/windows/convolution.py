@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import full
 from pyjax.lax.dot_types import Precision as LaxPrecision
 from pyjax.lax.dot_types import PrecisionLike, canonicalize_precision
+from pyjax.lax.reshard import computed_as, cotangent_as
 from pyjax.lax.shape import reshape, rev
 from pyjax.lax.windows.conv_dims import (
     ConvDimensionNumbers,
@@ -267,17 +269,15 @@ def _conv_transpose(cts: Sequence[Any], lhs: Any, rhs: Any, **params: Any) -> li
     if type(ct) is ad.Zero or 0 in (*aval.shape, *shape_of(other), *shape_of(ct)):
         gradient: Any = ad.Zero(aval)
     elif linear_in_lhs:
-        gradient = _transpose_lhs(ct, aval, other, params)
+        back = lambda ct, other: _transpose_lhs(ct, aval, other, params)
+        gradient = cotangent_as(aval, back, ct, other)
     else:
-        gradient = _transpose_rhs(ct, other, aval, params)
+        back = lambda ct, other: _transpose_rhs(ct, other, aval, params)
+        gradient = cotangent_as(aval, back, ct, other)
     return [gradient, None] if linear_in_lhs else [None, gradient]
 
 
 # -- batching --------------------------------------------------------------------------------------
-
-
-def _without(aval: ShapedArray, axis: int) -> ShapedArray:
-    return aval.update(shape=(*aval.shape[:axis], *aval.shape[axis + 1 :]))
 
 
 def _conv_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
@@ -294,7 +294,7 @@ def _conv_batching(axis_size: int, args: Sequence[Any], dims: Sequence[Any], **p
 
     if not axis_size:  # groups and strides of no examples could not be counted
         avals = [aval_of(x) for x in args]
-        one = [a if d is not_mapped else _without(a, d) for a, d in zip(avals, dims)]
+        one = [a if d is not_mapped else a.without_dim(d) for a, d in zip(avals, dims)]
         (out,) = conv_general_dilated_p.abstract_eval(*one, **params)
         return [full((0, *out.shape), 0, out.dtype)], [0]
     if lhs_dim is not not_mapped and rhs_dim is not not_mapped:
@@ -488,6 +488,20 @@ def conv_general_dilated(
     >>> lax.conv_general_dilated(jnp.ones((1, 1, 5)), jnp.ones((1, 1, 3)), (1,), "VALID")
     Array([[[3., 3., 3.]]], dtype=float32)
     """
+    if out_sharding is not None:
+        compute = partial(
+            conv_general_dilated,
+            window_strides=window_strides,
+            padding=padding,
+            lhs_dilation=lhs_dilation,
+            rhs_dilation=rhs_dilation,
+            dimension_numbers=dimension_numbers,
+            feature_group_count=feature_group_count,
+            batch_group_count=batch_group_count,
+            precision=precision,
+            preferred_element_type=preferred_element_type,
+        )
+        return computed_as("conv_general_dilated", out_sharding, compute, lhs, rhs)
     dn = conv_dimension_numbers(shape_of(lhs), shape_of(rhs), dimension_numbers)
     rank = len(dn.lhs_spec) - 2
     if preferred_element_type is not None:
@@ -529,7 +543,7 @@ def conv_general_dilated(
         batch_group_count=operator.index(batch_group_count),
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred_element_type,
-        out_sharding=out_sharding,
+        out_sharding=None,
     )
 
 

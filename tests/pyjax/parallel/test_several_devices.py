@@ -13,6 +13,7 @@ from tests.pyjax.parallel import (
     device_programs_arrays,
     device_programs_custom,
     device_programs_errors,
+    device_programs_explicit,
     device_programs_plan,
     device_programs_shard_map,
 )
@@ -22,6 +23,7 @@ PROGRAMS = {
     **device_programs_shard_map.PROGRAMS,
     **device_programs_custom.PROGRAMS,
     **device_programs_errors.PROGRAMS,
+    **device_programs_explicit.PROGRAMS,
     **device_programs_plan.PROGRAMS,
 }
 

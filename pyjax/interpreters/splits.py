@@ -1,0 +1,161 @@
+"""How the results of an equation are split over mesh axes of type Explicit, which types say.
+
+Where no operand is split, results are as the primitive's own types say. Otherwise its rule in
+`split_rules` gives the entries of each result, or refuses; elementwise primitives need none.
+Primitives with programs inside have the types of these (`AS_TYPED`). Layer: interpreters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pyjax.core.avals import ShapedArray, Split
+from pyjax.core.errors import ShardingTypeError, fail
+from pyjax.core.primitive import Primitive
+from pyjax.interpreters.rules import called_programs, elementwise_primitives
+from pyjax.interpreters.varying import varying_rules
+
+# Of each dimension the mesh axes that split it.
+Entries = tuple[Any, ...]
+
+
+class Operation(NamedTuple):
+    """What rules are told of an equation.
+
+    Attributes:
+      mesh: whose axes split some operand.
+      results: types that say nothing of splits, or what a parameter says of them.
+    """
+
+    primitive: Primitive
+    mesh: Any
+    operands: Sequence[Any]
+    results: Sequence[Any]
+    params: dict[str, Any]
+
+    @property
+    def entries(self) -> list[Entries]:
+        """Of each operand."""
+        return [entries_of(aval) for aval in self.operands]
+
+    def texts(self) -> str:
+        """The types of the operands."""
+        return ", ".join(a.str_short(short_dtypes=True) for a in self.operands)
+
+
+# Of each result: its entries, or how it is split with what sums are still to be made.
+SplitRule = Callable[[Operation], Sequence[Entries | Split]]
+
+split_rules: dict[Primitive, SplitRule | None] = {}
+# In place of a rule: results have their types already.
+AS_TYPED = None
+
+
+def entries_of(aval: Any) -> Entries:
+    """The entries of a value; of one that is not split, None for each dimension."""
+    return (None,) * len(aval.shape) if aval.split is None else aval.split.entries
+
+
+def names_of(entries: Entries) -> Iterator[Any]:
+    """The mesh axes that are named."""
+    for entry in entries:
+        if entry is not None:
+            yield from entry if isinstance(entry, tuple) else (entry,)
+
+
+def split_results(
+    primitive: Primitive, operands: Sequence[Any], results: Sequence[Any], params: dict[str, Any]
+) -> Sequence[Any]:
+    """The types of results, with how they are split.
+
+    Raises:
+      ShardingTypeError: that does not follow from how operands are.
+    """
+    meshes = [a.split.mesh for a in operands if a.split is not None]
+    if not meshes:
+        return results
+    if primitive in split_rules:
+        rule = split_rules[primitive]
+    elif primitive in called_programs or primitive in varying_rules:
+        rule = AS_TYPED
+    else:
+        rule = elementwise if primitive in elementwise_primitives else _no_rule
+    if rule is AS_TYPED:
+        return results
+    mesh = meshes[0]
+    for other in meshes:
+        if other is not mesh and other.shape_tuple != mesh.shape_tuple:
+            fail(
+                ShardingTypeError,
+                f"Mesh for all inputs should be equal. Got one mesh: {mesh} and another mesh: "
+                f"{other}",
+                f"{primitive} got arrays that are split over both",
+                "lay the arrays out over one mesh",
+            )
+    operation = Operation(primitive, mesh, operands, results, params)
+    found = rule(operation)
+    return [_with_entries(operation, a, entries) for a, entries in zip(results, found)]
+
+
+def _with_entries(operation: Operation, aval: Any, found: Entries | Split) -> Any:
+    if not isinstance(aval, ShapedArray):
+        return aval
+    split = found if isinstance(found, Split) else Split(operation.mesh, found)
+    aval = aval.with_split(split)
+    names = list(names_of(split.entries))
+    if len(names) != len({*names}):
+        fail(
+            ShardingTypeError,
+            f"{operation.primitive} operation with inputs: {operation.texts()} produces an "
+            f"illegally sharded result: {aval.str_short(short_dtypes=True)}",
+            "a mesh axis splits one dimension of an array",
+            "lay an operand out anew before: jax.sharding.reshard(x, P(...)).",
+        )
+    return aval
+
+
+def _no_rule(operation: Operation) -> Sequence[Entries | Split]:
+    fail(
+        ShardingTypeError,
+        f"sharding rule for {operation.primitive} is not implemented.",
+        f"the operands are {operation.texts()}; nothing says how the results are split",
+        "drop that operation into full auto sharding mode: "
+        "`jax.sharding.auto_axes(fun, out_sharding=...)`, or lay the operands out as whole ones "
+        "before, reshard(x, P()).",
+    )
+
+
+def refuse_sums(operation: Operation) -> None:
+    """Raise for operands that are sums still to be made, or that are marked for such cotangents,
+    where nothing says what becomes of them."""
+    for aval in operation.operands:
+        split = aval.split
+        if split is not None and (split.unreduced or split.reduced):
+            kind = "unreduced" if split.unreduced else "reduced"
+            fail(
+                NotImplementedError,
+                f"{kind} rule for {operation.primitive} is not implemented.",
+                f"the operands are {operation.texts()}",
+                "make the sums before: jax.sharding.reshard(x, P(...)).",
+            )
+
+
+def elementwise(operation: Operation) -> Sequence[Entries | Split]:
+    """A dimension is split as that of operands in which it is; these agree."""
+    refuse_sums(operation)
+    known = [(a.shape, entries_of(a)) for a in operation.operands if len(a.shape)]
+    merged: list[Any] = []
+    for at in range(len(known[0][0])):
+        # What is stretched has no say, if it is whole.
+        said = {e[at] for shape, e in known if not (shape[at] == 1 and e[at] is None)} - {None}
+        if len(said) > 1:
+            texts = ", ".join(str(entries) for _, entries in known)
+            fail(
+                ShardingTypeError,
+                f"{operation.primitive} got incompatible shardings for broadcasting: {texts}.",
+                f"the operands are {operation.texts()}",
+                "lay one of them out as the other: jax.sharding.reshard(x, jax.typeof(y).sharding)",
+            )
+        merged.append(said.pop() if said else None)
+    return [tuple(merged)] * len(operation.results)

@@ -1,0 +1,59 @@
+"""Shardings as part of types: what types say of the axes of type Explicit of a mesh, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyjax.core.avals import ShapedArray, Split, set_sharding_of_avals
+from pyjax.sharding.manual_axes import ManualAxisType
+from pyjax.sharding.mesh import AbstractMesh, get_abstract_mesh
+from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.shardings import NamedSharding
+
+
+def split_of(sharding: Any, ndim: int) -> Split | None:
+    """How the axes of type Explicit split an array that lies so; None: it is whole along all."""
+    if not isinstance(sharding, NamedSharding):
+        return None
+    explicit = {*sharding.mesh.explicit_axes}
+    if not explicit:
+        return None
+    spec = sharding.spec
+    entries = [_kept(entry, explicit) for entry in spec]
+    entries = [*entries, *[None] * (ndim - len(entries))][:ndim]
+    mesh = sharding.mesh.abstract_mesh
+    split = Split(mesh, tuple(entries), spec.unreduced & explicit, spec.reduced & explicit)
+    return split if split.says_something() else None
+
+
+def _kept(entry: Any, explicit: set[Any]) -> Any:
+    names = tuple(n for n in (entry if isinstance(entry, tuple) else (entry,)) if n in explicit)
+    return None if not names else names[0] if len(names) == 1 else names
+
+
+def spec_of(split: Split) -> PartitionSpec:
+    """A split by the names of its axes."""
+    return PartitionSpec(*split.entries, unreduced=split.unreduced, reduced=split.reduced)
+
+
+def sharding_of(split: Split) -> NamedSharding:
+    """A split as a sharding, over a mesh without devices."""
+    return NamedSharding(split.mesh, spec_of(split))
+
+
+def explicit_context() -> AbstractMesh | None:
+    """The mesh in context, if it has axes of type Explicit."""
+    mesh = get_abstract_mesh()
+    return mesh if mesh.explicit_axes else None
+
+
+def _sharding_of_aval(aval: ShapedArray) -> NamedSharding:
+    if aval.split is not None:
+        return sharding_of(aval.split)
+    mesh = explicit_context() or AbstractMesh((), ())
+    return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))
+
+
+set_sharding_of_avals(
+    _sharding_of_aval, lambda aval: ManualAxisType(varying=aval.vma), split_of, sharding_of
+)

@@ -1,0 +1,117 @@
+"""Programs on arrays that types say to be split, over eight devices: see test_several_devices.py.
+The types are those of test_explicit_types.py; here is what is computed, and where it lies."""
+
+import textwrap
+
+START = """
+    explicit = pyjax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2,
+                               devices=devices)
+    on = lambda spec: NamedSharding(explicit, spec)
+    to = lambda x, spec: pyjax.device_put(x, on(spec))
+    near = lambda got, want: np.testing.assert_allclose(
+        np.asarray(got), np.asarray(want), rtol=2e-5, atol=1e-4)
+    D = DATA / 64
+"""
+
+_BODIES = {
+    "arrays know their types": """
+        x = to(D, P("x", "y"))
+        assert pyjax.typeof(x).str_short() == "float32[8@x,8@y]"
+        assert pyjax.typeof(x).sharding.spec == P("x", "y")
+        assert pyjax.typeof(pyjax.device_put(D, over(P("a")))).str_short() == "float32[8,8]"
+        assert pyjax.typeof(pyjax.device_put(x, devices[3])).str_short() == "float32[8,8]"
+        assert pyjax.typeof(x.addressable_shards[0].data).str_short() == "float32[4,2]"
+        seen = []
+        pyjax.jit(lambda a: seen.append(pyjax.typeof(a).str_short()))(x)
+        assert seen == ["float32[8@x,8@y]"]
+    """,
+    "values and places": """
+        cases = [
+            (lambda x, w: x * 2 + w, P("x", "y"), P("x", "y"), P("x", "y")),
+            (lambda x, w: x + w, P("x"), P(None, "y"), P("x", "y")),
+            (lambda x, w: x @ w, P("x"), P(None, "y"), P("x", "y")),
+            (lambda x, w: jnp.dot(x, w, out_sharding=P("x")), P("x", "y"), P("y"), P("x", None)),
+            (lambda x, w: jnp.einsum("ij,kj->ik", x, w, out_sharding=P(None, "y")),
+             P("x", "y"), P("y", "x"), P(None, "y")),
+            (lambda x, w: x.reshape(64), P("x", "y"), P(), P(("x", "y"))),
+            (lambda x, w: jnp.reshape(x, (4, 16), out_sharding=P("y")), P("x", "y"), P(),
+             P("y", None)),
+            (lambda x, w: pyjax.nn.softmax(x).sum(0), P("x", "y"), P(), P("y")),
+            (lambda x, w: jnp.sort(x, 1), P("x"), P(), P("x", None)),
+            (lambda x, w: pyjax.sharding.reshard(x, P(None, "x")), P("x", "y"), P(), P(None, "x")),
+            (lambda x, w: x.at[jnp.array([5, 1])].get(out_sharding=P(None, "y")), P("x", "y"), P(),
+             P(None, "y")),
+            (lambda x, w: x.at[3].set(7.0, out_sharding=P("x", "y")), P("x", "y"), P(),
+             P("x", "y")),
+            (lambda x, w: jnp.concatenate([x, w]), P("x", "y"), P("x", "y"), P("x", "y")),
+            (lambda x, w: pyjax.sharding.auto_axes(jnp.matmul, out_sharding=P("y"))(x, w),
+             P("x", "y"), P("x", "y"), P("y", None)),
+            (lambda x, w: pyjax.vmap(lambda row: row @ w)(x), P("x"), P(None, "y"), P("x", "y")),
+            (lambda x, w: lax.scan(lambda c, r: (c + r, c), jnp.zeros_like(x[0]), x)[1],
+             P(None, "y"), P(), P(None, "y")),
+            (lambda x, w: pyjax.shard_map(lambda b: lax.psum(b, "x"), out_specs=P(None, "y"))(x),
+             P("x", "y"), P(), P(None, "y")),
+            (lambda x, w: jnp.where(x > w, x, 0.0), P("x", "y"), P("x", "y"), P("x", "y")),
+        ]
+        plain = lambda f: np.asarray(pyjax.jit(f)(jnp.asarray(D), jnp.asarray(D.T)))
+        with pyjax.set_mesh(explicit):
+            for number, (f, one, other, wanted) in enumerate(cases):
+                x, w = to(D, one), to(np.ascontiguousarray(D.T), other)
+                results = [f(x, w), pyjax.jit(f)(x, w)]
+                for got in results:
+                    assert got.sharding == on(wanted), (number, got.sharding, wanted)
+                    near(got, results[0])
+        want = [D * 2 + D.T, D + D.T, D @ D.T, D @ D.T, D @ D]
+        with pyjax.set_mesh(explicit):
+            for value, (f, one, other, wanted) in zip(want, cases):
+                near(f(to(D, one), to(np.ascontiguousarray(D.T), other)), value)
+            near(cases[10][0](to(D, P("x", "y")), None), D[[5, 1]])
+            near(cases[16][0](to(D, P("x", "y")), None), D[:4] + D[4:])
+            near(cases[15][0](to(D, P(None, "y")), None), np.cumsum(D, 0) - D)
+    """,
+    "gradients lie as what they are of": """
+        def loss(w, v, x):
+            h = jnp.tanh(x @ w)
+            y = jnp.dot(h, v, out_sharding=P("x"))
+            return (pyjax.nn.relu(y) ** 2).mean()
+        want = pyjax.grad(lambda w, v, x: (pyjax.nn.relu(jnp.tanh(x @ w) @ v) ** 2).mean(),
+                          (0, 1, 2))(D, D.T, D)
+        with pyjax.set_mesh(explicit):
+            w, v, x = to(D, P(None, "y")), to(D.T, P("y")), to(D, P("x"))
+            for run in (lambda f: f, pyjax.jit):
+                for wrap in (lambda f: f, pyjax.checkpoint):
+                    found = run(pyjax.grad(wrap(loss), (0, 1, 2)))(w, v, x)
+                    for g, value, primal in zip(found, want, (w, v, x)):
+                        assert pyjax.typeof(g) == pyjax.typeof(primal), pyjax.typeof(g)
+                        near(g, value)
+            text = pyjax.jit(pyjax.grad(loss)).lower(w, v, x).compile().as_text()
+            assert "all-reduce" in text
+    """,
+    "without a mesh in context": """
+        x = to(D, P("x", "y"))
+        assert (x + 1).sharding == on(P("x", "y"))
+        assert pyjax.jit(lambda: x * 2)().sharding == on(P("x", "y"))
+        assert pyjax.grad(lambda a: (a * a).sum())(x).sharding == on(P("x", "y"))
+        y = jnp.dot(x, x.T, out_sharding=on(P("x")))
+        assert y.sharding == on(P("x", None))
+        near(y, D @ D.T)
+        assert raises(pyjax.errors.ShardingTypeError, "ambiguous", lambda: x @ x.T)
+        assert pyjax.reshard(x, on(P("y"))).sharding == on(P("y", None))
+    """,
+    "one axis is the compiler's": """
+        mixed = pyjax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto),
+                                devices=devices)
+        with pyjax.set_mesh(mixed):
+            x = pyjax.device_put(D, P("x", "y"))
+            assert pyjax.typeof(x).str_short() == "float32[8@x,8]"
+            y = pyjax.jit(lambda a: jnp.dot(a, a.T, out_sharding=P("x")))(x)
+            near(y, D @ D.T)
+            assert pyjax.typeof(y).str_short() == "float32[8@x,8]"
+            near(pyjax.reshard(x * 2, P(None, "x")), D * 2)
+    """,
+}
+
+PROGRAMS = {
+    f"explicit: {name}": textwrap.dedent(START) + textwrap.dedent(body)
+    for name, body in _BODIES.items()
+}
