@@ -34,6 +34,15 @@ def _as_names(what: str, value: str | Iterable[str] | None) -> tuple[str, ...]:
     return result
 
 
+def _has_key(value: object) -> bool:
+    try:
+        hash(value)
+        exact_key(value)
+    except Exception:
+        return False
+    return True
+
+
 class CallSignature:
     """Static and donated arguments of a function, by position and by name.
 
@@ -155,6 +164,8 @@ class CallSignature:
                 hash(value)
                 parts.append((where, exact_key(value)))
             except Exception as error:
+                if _has_key(value):
+                    raise  # a signal's handler came between
                 raise self._unhashable(where, value, error) from error
         return tuple(parts)
 

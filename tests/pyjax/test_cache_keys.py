@@ -680,6 +680,26 @@ def test_static_arguments_without_a_hash(value, text):
     assert "frozen dataclass" in str(e.value)
 
 
+class InterruptedHash:
+    """The first call is interrupted by a handler's exception."""
+
+    def __init__(self) -> None:
+        self.errors = [RuntimeError("from a handler")]
+
+    def __hash__(self) -> int:
+        if self.errors:
+            raise self.errors.pop()
+        return 1
+
+
+def test_a_signal_handler_that_raises_where_a_hash_is_computed():
+    f = jit(lambda x, v: x + 1, static_argnums=1)
+    value = InterruptedHash()
+    with pytest.raises(RuntimeError, match="^from a handler"):
+        f(0.0, value)
+    assert f(0.0, value) == 1
+
+
 def test_static_arguments_that_cannot_be_compared():
     f = jit(lambda x, v: x, static_argnums=1)
     f(0.0, ArrayEquality())

@@ -251,9 +251,12 @@ class Program:
 
     @property
     def uses_context(self) -> bool:
-        """Whether the program can tell the contexts of two executions apart."""
-        steps = [*self.steps, *chain.from_iterable(self.procedures.values())]
-        return bool(self.state) or any(map(_looks_at_context, all_steps(tuple(steps))))
+        """Whether the program can tell the contexts of two executions apart. Loops of participants
+        look whether another one has ended the run."""
+        outer = (*self.steps, *chain.from_iterable(self.procedures.values()))
+        steps = list(all_steps(outer))
+        looks = self.topology.size > 1 and any(isinstance(step, While) for step in steps)
+        return bool(self.state) or looks or any(map(_looks_at_context, steps))
 
 
 def _looks_at_context(step: Step) -> bool:

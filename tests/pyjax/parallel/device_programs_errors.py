@@ -78,4 +78,26 @@ PROGRAMS = {
                                   mesh=mesh, in_specs=P("b"), out_specs=P("b"))
         assert raises(NotImplementedError, "check_vma=False", lambda: checked(np.ones(8)))
     """,
+    "endless loops end by a signal": """
+        import os, signal, threading, time
+        together = lambda s: s + lax.psum(s, ("a", "b")) * 0
+        for step in (together, lambda s: s):
+            run = lambda x: lax.while_loop(lambda s: s.sum() >= 0, step, x)
+            f = pyjax.jit(pyjax.shard_map(run, mesh=mesh, in_specs=P("a"), out_specs=P("a"),
+                                          check_vma=False))
+            f(DATA - 1e3)  # ends at once
+            sent = []
+            def send():
+                time.sleep(1)
+                sent.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+            thread = threading.Thread(target=send)
+            thread.start()
+            try:
+                f(DATA)
+                assert False, "an endless loop has ended"
+            except KeyboardInterrupt:
+                assert time.monotonic() - sent[0] < 5  # 0.1 s, where nobody else is at work
+            thread.join()
+    """,
 }

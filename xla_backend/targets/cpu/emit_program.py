@@ -57,6 +57,7 @@ from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.clock import read_clock
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.meetings import has_ended
 from xla_backend.targets.cpu.routines.pool_functions import serial_for
 from xla_backend.targets.cpu.routines.variants import variant
 
@@ -68,6 +69,9 @@ _ARGUMENTS = (("ptr", "args"), ("ptr", "outs"), ("ptr", "arena"))
 
 # Cycles of work between two looks at signals, about half a millisecond.
 _POLL_CYCLES = 2_000_000
+# Of a meeting with other participants, for looks at signals: 50 us, where each has a processor.
+# Where they wait for processors it may be milliseconds, and whoever comes last never looks there.
+_MEETING_CYCLES = 200_000
 # A kernel of more cycles is stopped between its blocks.
 _LONG_KERNEL = 20 * _POLL_CYCLES
 # The time that a thread has run, whatever else the machine does. It takes longer to read than other
@@ -266,8 +270,18 @@ class _Emitter:
     def poll(self) -> None:
         """Run pending signal handlers; the program ends if one raises."""
         self._can_be_stopped = True
-        self.check_status(self.w.call("pyjax_poll", "i32"))
+        self._look()
         self._unpolled = 0.0
+
+    def _look(self) -> None:
+        """Handlers run on the main thread only: other participants see that the run has ended."""
+        self.check_status(self.w.call("pyjax_poll", "i32"))
+        if self.program.topology.size > 1 and self.program.uses_context:
+            self.check_status(has_ended(self.w, self._session()))
+
+    def _session(self) -> str:
+        pointers = self.w.gep("i8", self._context(), CONTEXT_SIZE)
+        return self.w.load("ptr", self.w.gep("ptr", pointers, 2))
 
     def _give_budget(self) -> None:
         """Loops of a function count down one cell together: a load, a store and a branch that is
@@ -289,7 +303,7 @@ class _Emitter:
         w.label(look)
         w.store("i64", str(_POLL_CYCLES), self._budget)
         with w.scope():
-            self.check_status(w.call("pyjax_poll", "i32"))
+            self._look()
         w.br(go)
         w.label(go)
 
@@ -510,13 +524,11 @@ class _Emitter:
             for place in (REPLICA, PARTITION)
         )
         participant = w.iadd(w.imul(replica, self.program.topology.num_partitions), partition)
-        pointers = w.gep("i8", context, CONTEXT_SIZE)
-        session = w.load("ptr", w.gep("ptr", pointers, 2))
         operands, results = ([self.pointer(s) for s in p] for p in (step.operands, step.results))
-        here = Here(w, session, participant, operands, results, self.check_status)
+        here = Here(w, self._session(), participant, operands, results, self.check_status)
         self._can_be_stopped = True  # who waits looks at signals
         self.collectives.emit(here, step)
-        self.spend(step.cycles)
+        self.spend(step.cycles + _MEETING_CYCLES)
 
     # -- routines that are written into the program ------------------------------------------------
 

@@ -119,6 +119,11 @@ def _add(w: FunctionWriter, base: str, place: int, count: str) -> str:
     return w.op("add", "i32", before, count)
 
 
+def has_ended(w: FunctionWriter, session: str) -> str:
+    """Why the run has ended, i32; 0: it has not."""
+    return _load(w, session, ENDED)
+
+
 def _end(w: FunctionWriter, why: str) -> None:
     """The run ends, if it has not yet."""
     w.value(f"cmpxchg ptr {_word(w, '%session', ENDED)}, i32 0, i32 {why} seq_cst seq_cst")
