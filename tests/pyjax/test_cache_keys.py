@@ -695,7 +695,7 @@ class InterruptedHash:
 def test_a_signal_handler_that_raises_where_a_hash_is_computed():
     f = jit(lambda x, v: x + 1, static_argnums=1)
     value = InterruptedHash()
-    with pytest.raises(RuntimeError, match="^from a handler"):
+    with pytest.raises(RuntimeError, match="from a handler"):
         f(0.0, value)
     assert f(0.0, value) == 1
 
