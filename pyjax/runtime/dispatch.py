@@ -383,7 +383,8 @@ def _compile_jaxpr(
         with_overrides(dict(overrides)) if overrides else current_debug_options()
     )
     profiled_runs = options.pgle_profiling_runs.value if options.enable_pgle.value else 0
-    if not (any(donated) or overrides or profiled_runs or _watched(options_now)):
+    plain = not (any(donated) or overrides or profiled_runs or _watched(options_now))
+    if plain:
         generic = shape_generic.find(closed, name, device.client, options_now)
         if generic is not None:
             debug = closed.jaxpr.debug_info
@@ -399,6 +400,9 @@ def _compile_jaxpr(
         avals, found = closed.out_avals, layouts.found(executable, hoisted)
         return make_program(executable, constants, avals, device, committed, debug, found)
 
+    moved = device.client.find_movement(module) if plain else None
+    if moved is not None:
+        return made(moved)
     if not profiled_runs:
         return made(_compile_module(module, device, options_now))
     original = module.clone()  # compiling changes it

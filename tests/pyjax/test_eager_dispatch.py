@@ -246,3 +246,45 @@ def test_a_wide_integer_takes_the_dtype_that_is_asked_for(value: int, dtype: str
         assert result.dtype == zeros.dtype and np.asarray(result) == expected
     with pytest.raises(OverflowError, match="too large to convert to int32"):
         jnp.full(2, value)
+
+
+MOVES = {
+    "x[i]": lambda x: x[-2],
+    "x[a:b]": lambda x: x[1:3],
+    "x[:, ::-2]": lambda x: x[:, ::-2],
+    "x.T": lambda x: x.T,
+    "reshape": lambda x: x.T.reshape(-1),
+    "flip": lambda x: jnp.flip(x),
+    "roll": lambda x: jnp.roll(x, 1, 0),
+    "stack": lambda x: jnp.stack([x, x], 1),
+    "concatenate": lambda x: jnp.concatenate([x, x[:1]]),
+    "pad": lambda x: jnp.pad(x, 1),
+    "tile": lambda x: jnp.tile(x, (2, 3)),
+    "broadcast_to": lambda x: jnp.broadcast_to(x, (2, *x.shape)),
+    "diagonal": lambda x: jnp.diagonal(x),
+    "at[i].set": lambda x: x.at[-1].set(x[0]),
+    "at[i, j].set": lambda x: x.at[1, 2].set(7.0),
+    "at[a:b].set": lambda x: x.at[1:3, 1].set(7.0),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_new_shapes_are_moved_without_compiling(name, monkeypatch):
+    move = MOVES[name]
+    jitted = pyjax.jit(lambda x: move(x * 1) * 1)  # compiled: it does not only move data
+    move(jnp.arange(12.0).reshape(3, 4))
+    client = type(pyjax.devices()[0].client)
+    compiled = []
+    compile_module = client.compile
+
+    def compile_counted(self, module, options):
+        compiled.append(module.name)
+        return compile_module(self, module, options)
+
+    for rows in (5, 6):
+        x = jnp.arange(rows * 11.0).reshape(rows, 11)
+        with monkeypatch.context() as patched:
+            patched.setattr(client, "compile", compile_counted)
+            moved = move(x)
+        np.testing.assert_array_equal(moved, jitted(x))
+    assert not compiled

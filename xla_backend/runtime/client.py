@@ -551,6 +551,11 @@ class AbstractClient:
         """
         return None
 
+    def find_movement(self, module: HloModule) -> LoadedExecutable | None:
+        """A program for a small module that only moves data, without compiling it; None for other
+        modules, or if the platform does not do this."""
+        return None
+
     def compile_sized(
         self, module: HloModule, sizes: Sequence[int], options: CompileOptions
     ) -> Callable[[Sequence[int]], LoadedExecutable]:

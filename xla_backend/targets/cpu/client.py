@@ -16,8 +16,10 @@ from xla_backend.runtime.hlo_client import HloClient
 from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.processes.joined import Joined, joined
 from xla_backend.runtime.target_code import TargetCode
+from xla_backend.targets.cpu.data_movement import find_movement
 from xla_backend.targets.cpu.dynamic import NotElementwise
 from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
+from xla_backend.targets.cpu.movement_executable import MovementExecutable
 from xla_backend.targets.cpu.run_time_sizes import compile_sized
 from xla_backend.targets.cpu.serialized_programs import load_serialized, serialize_program
 from xla_backend.targets.cpu.target_code import make_target_code
@@ -93,6 +95,10 @@ class CpuClient(HloClient):
             return None
         limit = _SERIAL_CYCLES / max(code.cycles_per_element, 1e-3)
         return lambda n: code.at(n, self._local[0]) if n <= limit else None
+
+    def find_movement(self, module: HloModule) -> LoadedExecutable | None:
+        movement = find_movement(module)
+        return None if movement is None else MovementExecutable(module, movement, self._local[0])
 
     def compile_sized(
         self, module: HloModule, sizes: Sequence[int], options: CompileOptions

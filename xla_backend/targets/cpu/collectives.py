@@ -20,6 +20,7 @@ from xla_backend.hlo.exchanges import Exchange
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.kernels.ir import Kernel
+from xla_backend.llvm.bytes import clear_bytes, copy_bytes
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.program.ir import Collective, Program, launched_buffers
@@ -209,16 +210,10 @@ class _Writer:
         return self._address(member, len(self.here.operands) + number)
 
     def _fill(self, target: str, size: int) -> None:
-        w = self.w
-        w.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-        w.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
+        clear_bytes(self.w, target, str(size))
 
     def copy(self, target: str, source: str, size: str | int) -> None:
-        w = self.w
-        w.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
-        w.line(
-            f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)"
-        )
+        copy_bytes(self.w, target, source, str(size))
 
     def copy_rows(
         self, target: str, target_row: str, source: str, source_row: str, rows: int, size: str

@@ -17,6 +17,7 @@ from functools import partial
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
+from xla_backend.llvm.bytes import copy_bytes
 from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
@@ -267,11 +268,7 @@ def _emit_cholesky(t: P, module: ModuleWriter) -> None:
             return []
 
         def copied() -> list[str]:
-            bytes_ = w.imul(w.imul(n, n), str(t.byte_size))
-            w.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
-            w.line(
-                f"call void @llvm.memcpy.p0.p0.i64(ptr {upper}, ptr {a}, i64 {bytes_}, i1 false)"
-            )
+            copy_bytes(w, upper, a, w.imul(w.imul(n, n), str(t.byte_size)))
             return []
 
         w.if_else(lower, [], turned, copied)

@@ -1,0 +1,18 @@
+"""Blocks of bytes: LLVM's own way to copy and to clear them."""
+
+from __future__ import annotations
+
+from xla_backend.llvm.writer import FunctionWriter
+
+
+def copy_bytes(w: FunctionWriter, target: str, source: str, count: str) -> None:
+    """Copies so many bytes; the two places do not overlap."""
+    w.module.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
+    copied = f"ptr {target}, ptr {source}, i64 {count}, i1 false"
+    w.line(f"call void @llvm.memcpy.p0.p0.i64({copied})")
+
+
+def clear_bytes(w: FunctionWriter, target: str, count: str) -> None:
+    """Makes so many bytes zero."""
+    w.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
+    w.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {count}, i1 false)")
