@@ -104,7 +104,9 @@ def vmap(
         dims = [
             d + abstractify(x).ndim if d is not None and d < 0 else d for x, d in zip(leaves, dims)
         ]
-        _check_split_alike(leaves, dims)
+        split = any(type(getattr(x, "aval", None)) is MeshArray for x in leaves)
+        if split:
+            _check_split_alike(leaves, dims)
         flat = FlatFunction(fun, in_tree, kwargs=True)
         debug = DebugInfo("vmap", fun, in_tree)
         if any(map(is_ref, leaves)):
@@ -115,6 +117,7 @@ def vmap(
         assert flat.out_tree is not None
         wanted = _flatten_out_axes(flat.out_tree, out_axes)
         placed = []
+        along = batching.split_along(leaves, dims) if split else None
         for i, (x, have, want) in enumerate(zip(outs, out_dims, wanted)):
             if want is None and have is not None:
                 raise new_error(
@@ -123,7 +126,7 @@ def vmap(
                     "The output differs between the mapped elements, so it needs an axis.",
                     "Use an integer in out_axes for it.",
                 )
-            placed.append(batching.match_bdim(x, size, have, want, i))
+            placed.append(batching.match_bdim(x, size, have, want, i, along))
         result = tree_unflatten(flat.out_tree, placed)
         return _with_axes(result, wanted, size) if _shaped_nodes else result
 
@@ -136,8 +139,6 @@ def _check_split_alike(leaves: Sequence[Any], dims: Sequence[Any]) -> None:
     Raises:
       ValueError: they are not.
     """
-    if not any(type(getattr(x, "aval", None)) is MeshArray for x in leaves):
-        return
     avals = [(abstractify(x), d) for x, d in zip(leaves, dims) if d is not None]
     found = [None if a.split is None else a.split.entries[d] for a, d in avals]
     for entry in found:

@@ -41,8 +41,10 @@ def running_split() -> Split | None:
     return None if trace is None else trace.along
 
 
-def match_bdim(x: Any, axis_size: int, have: Dim, want: Dim, index: int = 0) -> Any:
-    """Move (or make) the batch axis where it is wanted."""
+def match_bdim(
+    x: Any, axis_size: int, have: Dim, want: Dim, index: int = 0, along: Split | None = None
+) -> Any:
+    """Move (or make) the batch axis where it is wanted; a new one is split as `along`."""
     if want is None:
         if have is not None:
             raise new_error(
@@ -55,7 +57,7 @@ def match_bdim(x: Any, axis_size: int, have: Dim, want: Dim, index: int = 0) -> 
     if not -ndim <= want < ndim:
         raise new_error(ValueError, f"axis {want} is out of bounds for array of dimension {ndim}")
     if have is None:
-        return broadcast_bdim(x, axis_size, want)
+        return broadcast_bdim(x, axis_size, want, along)
     return moveaxis(x, have, want + ndim if want < 0 else want)
 
 
@@ -64,8 +66,8 @@ def move_bdim(x: Any, source: int, destination: int) -> Any:
     return moveaxis(x, source, destination)
 
 
-def broadcast_bdim(x: Any, size: int, dim: int) -> Any:
-    """A new axis of `size` at `dim`."""
+def broadcast_bdim(x: Any, size: int, dim: int, along: Split | None = None) -> Any:
+    """A new axis of `size` at `dim`, split as `along`, or as the axis whose batching rule runs."""
     aval = abstractify(x)
     shape = aval.shape
     ndim = len(shape) + 1
@@ -73,7 +75,7 @@ def broadcast_bdim(x: Any, size: int, dim: int) -> Any:
         dim += ndim
     out_shape = (*shape[:dim], size, *shape[dim:])
     kept = tuple(i for i in range(ndim) if i != dim)
-    along = running_split()
+    along = along or running_split()
     sharding = None if along is None else aval.with_dim(dim, size, along).sharding
     return broadcast_in_dim(x, out_shape, kept, sharding)
 

@@ -53,6 +53,7 @@ from pyjax.interpreters.rules import (
     call_discharge_rules,
     collective_batching_rules,
 )
+from pyjax.interpreters.splits import names_of
 from pyjax.interpreters.tangents import Zero
 from pyjax.interpreters.trace_cache import jaxpr_cache
 
@@ -81,6 +82,7 @@ __all__ = [
     "primitive_batchers",
     "running_axis",
     "running_split",
+    "split_along",
 ]
 
 # Whether axes that are mapped stand for devices, each of which runs the program for itself.
@@ -235,7 +237,9 @@ class BatchTrace(Trace):
         self, fun: FlatFun, values: Sequence[Any], in_dims: Sequence[Dim]
     ) -> tuple[list[Any], list[Dim]]:
         """Outputs of a flat function of values batched at `in_dims`, and where they are batched."""
-        self.along = self.along or _split_along(values, in_dims)
+        self.along = self.along or split_along(values, in_dims)
+        if self.along is not None and not self.mesh_axes:
+            self.mesh_axes = tuple(names_of(self.along.entries))
         args = [v if d is None else BatchTracer(self, v, d) for v, d in zip(values, in_dims)]
         outs = under(self, under_axis, self.axis_name, self.axis_size, fun, *args)
         pairs = [self.split(x) for x in outs]
@@ -245,7 +249,7 @@ class BatchTrace(Trace):
         return self.debug_info.describe()
 
 
-def _split_along(values: Sequence[Any], dims: Sequence[Dim]) -> Split | None:
+def split_along(values: Sequence[Any], dims: Sequence[Dim]) -> Split | None:
     """How the dimension that is mapped is split in the first value of which types say it."""
     for x, dim in zip(values, dims):
         aval = None if dim is None else getattr(x, "aval", None)

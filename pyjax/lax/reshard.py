@@ -14,14 +14,14 @@ from pyjax.core.structural import as_split, reshard_p
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_map
 from pyjax.interpreters import ad
-from pyjax.interpreters.layouts import Known, layout_rules, layout_sources
+from pyjax.interpreters.layouts import Known, Layout, layout_rules, layout_sources
 from pyjax.interpreters.rules import LINEAR
-from pyjax.interpreters.splits import AS_TYPED, split_rules
+from pyjax.interpreters.splits import AS_TYPED, names_of, split_rules
 from pyjax.lax.common import aval_of
 from pyjax.lax.nary import define
 from pyjax.lax.out_sharding import batched_sharding, check_context, explicit_sharding, padded
 from pyjax.lax.sharding_lowering import lay_out
-from pyjax.runtime.placement import result_on
+from pyjax.runtime.placement import device_put, result_on
 from pyjax.runtime.result_layouts import layout_of
 from pyjax.sharding.mesh import (
     AbstractMesh,
@@ -50,8 +50,13 @@ def _reshard_transpose(cts: Sequence[Any], x: Any, *, dst_sharding: Any) -> list
 
 
 def _reshard_layout(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
-    found = layout_of(eqn.params["dst_sharding"], len(eqn.outvars[0].aval.shape))
-    return operands if found is None else [found]
+    """Over the devices of the operand, where a mesh without devices says how."""
+    target, (known,) = eqn.params["dst_sharding"], operands
+    if isinstance(target.mesh, Mesh):
+        return [layout_of(target, eqn.outvars[0].aval.ndim)]
+    if known is None or known.mesh.shape_tuple != target.mesh.shape_tuple:
+        return operands
+    return [Layout(known.mesh.update(axis_types=target.mesh.axis_types), known.entries)]
 
 
 define(
@@ -123,14 +128,9 @@ def without_types_along(x: Any, names: Sequence[Any]) -> Any:
     mesh = aval.split.mesh.update_axis_types(dict.fromkeys(names, AxisType.Auto))
     if not isinstance(x, Tracer):
         mesh = x.sharding.mesh.update(axis_types=mesh.axis_types)
-    spec = aval.sharding.spec
+        return device_put(x, NamedSharding(mesh, x.sharding.spec))
     hidden = {*names}
-    entries = []
-    for entry in spec:
-        kept = tuple(
-            n for n in (entry if isinstance(entry, tuple) else (entry,)) if n not in hidden
-        )
-        entries.append(kept if any(n is not None for n in kept) else None)
+    entries = [tuple(n for n in names_of((e,)) if n not in hidden) for e in aval.split.entries]
     return reshard_p.bind1(x, dst_sharding=NamedSharding(mesh, PartitionSpec(*entries)))
 
 

@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core.avals import Split
 from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import JaxprEqn
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_map
+from pyjax.interpreters.batching import running_split
 from pyjax.interpreters.layouts import Known, layout_rules, layout_sources
 from pyjax.interpreters.rules import LINEAR
-from pyjax.interpreters.splits import AS_TYPED, split_rules
+from pyjax.interpreters.splits import AS_TYPED, names_of, split_rules
 from pyjax.lax.common import aval_of
 from pyjax.lax.nary import define, unary_transpose
-from pyjax.lax.out_sharding import axis_names_of, padded
+from pyjax.lax.out_sharding import axis_names_of, batched_sharding, padded
 from pyjax.lax.sharding_lowering import lay_out
 from pyjax.runtime.placement import set_layouts_of_tracers
 from pyjax.runtime.result_layouts import layout_of
@@ -36,7 +38,9 @@ from pyjax.sharding.splits import split_of
 
 def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any) -> Any:
     (x,), (dim,) = args, dims
-    if isinstance(sharding, NamedSharding):
+    if running_split() is not None:
+        sharding = batched_sharding(sharding, dim, aval_of(x).ndim - 1)
+    elif isinstance(sharding, NamedSharding):
         entries = list(sharding.spec)
         if dim is not None and dim <= len(entries):
             entries.insert(dim, None)
@@ -108,9 +112,21 @@ def _constrain(x: Any, target: Any) -> Any:
         if isinstance(x, Tracer):
             sharding = _where_it_divides(sharding, np.shape(x))
         sharding.shard_shape(tuple(np.shape(x)))
+        sharding = _with_type(sharding, aval_of(x).split)
     else:
         resolve_device(sharding)  # or an error that says what is wrong
     return sharding_constraint_p.bind1(x, sharding=sharding)
+
+
+def _with_type(sharding: NamedSharding, split: Split | None) -> NamedSharding:
+    """Along Explicit axes, of which a constraint says nothing, a value stays as its type says."""
+    if split is None or split.mesh.shape_tuple != sharding.mesh.shape_tuple:
+        return sharding
+    entries = [
+        (*names_of((own,)), *names_of((entry,)))
+        for own, entry in zip(split.entries, padded(sharding.spec, len(split.entries)))
+    ]
+    return sharding.update(spec=sharding.spec.update(partitions=entries))
 
 
 def _where_it_divides(sharding: NamedSharding, shape: tuple[int, ...]) -> NamedSharding:

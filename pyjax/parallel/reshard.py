@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from pyjax.core.errors import fail
-from pyjax.core.tree_util import broadcast_prefix, tree_flatten, tree_unflatten
+from pyjax.core.tree_util import broadcast_prefix, tree_flatten, tree_map, tree_unflatten
 from pyjax.lax.out_sharding import explicit_sharding
 from pyjax.lax.reshard import reshard_to, under_axis_types, without_types_along
 from pyjax.sharding.mesh import AxisType, get_abstract_mesh
@@ -152,10 +152,13 @@ def explicit_axes(
                 "it makes axes of the mesh in context explicit",
                 "call it inside `with jax.set_mesh(mesh):`",
             )
-        with under_axis_types(AxisType.Explicit, _names(axes)):
+        names = _names(axes)
+        automatic = [name for name in names if name in get_abstract_mesh().auto_axes]
+        with under_axis_types(AxisType.Explicit, names):
             single = isinstance(layouts, (PartitionSpec, Sharding))
             moved = [reshard(x, layouts) for x in args] if single else reshard(args, layouts)
-            return f(*moved, **kwargs)
+            results = f(*moved, **kwargs)
+        return tree_map(lambda x: without_types_along(x, automatic), results)
 
     return call
 

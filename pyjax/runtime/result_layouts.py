@@ -15,7 +15,7 @@ from pyjax.interpreters.hlo import Spread
 from pyjax.interpreters.layouts import Known, Layout, has_sources, layouts_of_results, meshes_of
 from pyjax.runtime.array import mesh_of_group
 from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
-from pyjax.sharding.mesh import Mesh, devices_in_context
+from pyjax.sharding.mesh import AxisType, Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding
 from pyjax.sharding.splits import spec_of
@@ -65,18 +65,22 @@ class ProgramLayouts(NamedTuple):
         mesh = self.mesh
         assert mesh is not None
         inputs, results = executable.partition
+        # Along axes of type Explicit the compiler chooses nothing: types would say it.
+        chosen_over = mesh.update(axis_types=AxisType.Auto) if mesh.explicit_axes else mesh
 
-        def complete(said: Shardings, chosen: Sequence[HloSharding], avals: Sequence[Any]) -> Any:
+        def complete(
+            said: Shardings, chosen: Sequence[HloSharding], avals: Sequence[Any], over: Mesh
+        ) -> Any:
             return [
                 own
                 if isinstance(own, NamedSharding)
-                else named_sharding(other, mesh, len(getattr(aval, "shape", ())))
+                else named_sharding(other, over, len(getattr(aval, "shape", ())))
                 for own, other, aval in zip(_padded(said, len(chosen)), chosen, avals)
             ]
 
         return ProgramLayouts(
-            complete(self.inputs, inputs, closed.in_avals),
-            complete(self.results, results, closed.out_avals),
+            complete(self.inputs, inputs, closed.in_avals, mesh),
+            complete(self.results, results, closed.out_avals, chosen_over),
             mesh,
         )
 

@@ -119,6 +119,22 @@ TYPES: dict[str, Case] = {
     "auto_axes": (
         pyjax.sharding.auto_axes(jnp.matmul, out_sharding=P("y")), (X, X), "float32[8@y,8]"
     ),
+    "grad of auto_axes": (
+        pyjax.grad(
+            lambda x: pyjax.sharding.auto_axes(jnp.matmul, out_sharding=P("x"))(x, x).sum()
+        ),
+        (X,), "float32[8@x,8@y]",
+    ),
+    "vmap of at.get": (
+        pyjax.vmap(lambda row: row.at[TWO].get(out_sharding=P())), (X,), "float32[8@x,2]"
+    ),
+    "vmap of what is not mapped": (
+        pyjax.vmap(lambda row, w: w, (0, None)), (X, array(3)), "float32[8@x,3]"
+    ),
+    "vmap of shard_map": (
+        pyjax.vmap(pyjax.shard_map(lambda b: lax.psum(b, "y"), out_specs=P())), (X,),
+        "float32[8@x,2]",
+    ),
     "jit": (jit(lambda x: jit(jnp.sin)(x).T), (X,), "float32[8@y,8@x]"),
     "grad": (pyjax.grad(lambda x: (x**2).sum()), (X,), "float32[8@x,8@y]"),
     "grad of a whole one": (
@@ -304,6 +320,31 @@ def test_refused(name: str) -> None:
     function, operands, kind, message = REFUSED[name]
     with use_abstract_mesh(MESH), pytest.raises(kind, match=message):
         pyjax.make_jaxpr(function)(*operands)
+
+
+def test_the_type_of_a_cotangent() -> None:
+    with use_abstract_mesh(MESH), pytest.raises(ValueError, match=r"float32\[8@x,8@y\]"):
+        pyjax.make_jaxpr(lambda x, ct: pyjax.vjp(jnp.sin, x)[1](ct))(X, ROWS)
+
+
+def test_some_axes_are_explicit() -> None:
+    auto = AbstractMesh((2, 4), ("x", "y"))
+    mixed = AbstractMesh((2, 4), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    seen = []
+
+    def inside(x: Any) -> Any:
+        seen.append(pyjax.typeof(x).str_short())
+        return jnp.sin(x)
+
+    with use_abstract_mesh(auto):
+        f = pyjax.sharding.explicit_axes(inside, in_sharding=P("x"))
+        (out,) = pyjax.make_jaxpr(f)(np.ones((8, 8), np.float32)).out_avals
+        assert seen == ["float32[8@x,8]"] and out.str_short() == "float32[8,8]"
+    x = pyjax.ShapeDtypeStruct((8, 8), "float32", sharding=NamedSharding(mixed, P("x", "y")))
+    with use_abstract_mesh(mixed):
+        constrained = lambda v: lax.with_sharding_constraint(v, P(None, "y"))
+        (out,) = pyjax.make_jaxpr(constrained)(x).out_avals
+        assert out.str_short() == "float32[8@x,8]"
 
 
 def test_types_are_values() -> None:
