@@ -15,7 +15,7 @@ from pyjax.core.signatures import parameters_of, signature_of
 from pyjax.core.source_info import function_name
 from pyjax.core.trace import CustomCall, state
 from pyjax.core.traceback_filter import api_boundary
-from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_map, tree_unflatten
+from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import MappedCall
 from pyjax.interpreters.rules import (
@@ -53,6 +53,14 @@ class SymbolicZero:
 
     def __repr__(self) -> str:
         return f"SymbolicZero({self.aval.str_short()})"
+
+
+def _stands_still(tangent: Any) -> bool:
+    return all(isinstance(t, SymbolicZero) for t in tree_leaves(tangent))
+
+
+def _instantiated(tangent: Any) -> Any:
+    return ad.zero_tangent_array(tangent.aval) if isinstance(tangent, SymbolicZero) else tangent
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
@@ -111,13 +119,21 @@ class custom_jvp:
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Set one rule per argument: `rule(tangent, output, *primals) -> tangent`; None: zero."""
+        """Set one rule per argument: `rule(tangent, output, *primals) -> tangent`; None: zero.
+
+        The rule of an argument that has no tangent is not called.
+        """
         if self.nondiff_argnums:
             raise new_error(TypeError, "Can't use ``defjvps`` with ``nondiff_argnums``.")
 
         def jvp(primals: Any, tangents: Any) -> Any:
             out = self(*primals)
-            terms = [rule(t, out, *primals) for rule, t in zip(jvps, tangents) if rule is not None]
+            # Zero times an infinite slope along an argument that stands still would be nan.
+            terms = [
+                rule(tree_map(_instantiated, t), out, *primals)
+                for rule, t in zip(jvps, tangents)
+                if rule is not None and not _stands_still(t)
+            ]
             if not terms:
                 return out, tree_map(lambda x: ad.zero_tangent_array(abstractify(x)), out)
             total = terms[0]
@@ -125,7 +141,7 @@ class custom_jvp:
                 total = tree_map(ad.add_jaxvals, total, term)
             return out, total
 
-        self.defjvp(jvp)
+        self.defjvp(jvp, symbolic_zeros=True)
 
     @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

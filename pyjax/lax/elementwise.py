@@ -108,7 +108,8 @@ _UNARY = [
         "expm1",
         Opcode.EXPONENTIAL_MINUS_ONE,
         INEXACT,
-        lambda g, ans, x, **_: mul(g, _one_plus(ans)),
+        # Not 1 + ans: for x far below 0 it has few digits, or none.
+        lambda g, ans, x, **_: mul(g, exp(x)),
     ),
     ("log1p", Opcode.LOG_PLUS_ONE, INEXACT, lambda g, ans, x, **_: div(g, _one_plus(x))),
     (

@@ -328,7 +328,8 @@ def _log1mexp(x: Array) -> Array:
     )
 
 
-_log1mexp.defjvps(lambda g, ans, x: g / jnp.expm1(x))
+# Not 1 / expm1(x), which overflows, and whose derivative is nan then.
+_log1mexp.defjvps(lambda g, ans, x: g * jnp.exp(-x) / -jnp.expm1(-x))
 
 
 @jit

@@ -121,7 +121,11 @@ def _factorial(n: Array) -> Array:
     return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
 
 
-_factorial.defjvps(lambda g, ans, n: g * ans * lax.digamma(n + 1))
+def _factorial_slope(n: Array, value: Array) -> Array:
+    return jnp.where(n < 0, 0, value * lax.digamma(n + 1))
+
+
+_factorial.defjvps(lambda g, ans, n: jnp.where(n < 0, 0, g * _factorial_slope(n, ans)))
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:

@@ -12,11 +12,15 @@ from pyjax import lax, nn
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.bessel import unscaled_i0, unscaled_i1
 from pyjax.lax.special.common import in_float64
+from pyjax.lax.special.error_functions import exp_of_minus_square, scaled_erfc
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
 ArrayLike = Any
 _HALF_LOG_2PI = float(np.log(2 * np.pi) / 2)
+_ROOT_HALF = float(np.sqrt(0.5))
+# Terms of the series of `log_ndtr` in the tail after which it is exact to rounding.
+_TAIL_TERMS = 10
 
 
 def erf(x: ArrayLike) -> Array:
@@ -111,13 +115,13 @@ def _floating(name: str, x: ArrayLike) -> Array:
 @custom_jvp
 @in_float64
 def _ndtr(x: Array) -> Array:
-    z = x * float(np.sqrt(0.5))
-    size = lax.abs(z)
-    return 0.5 * jnp.where(
-        size < float(np.sqrt(0.5)),
-        1 + lax.erf(z),
-        jnp.where(z > 0, 2 - lax.erfc(size), lax.erfc(size)),
-    )
+    size = lax.abs(x)
+    # Beyond 40 there is nothing left. (x² / 2 is squared as such: the rounding error of x / √2
+    # would be magnified.)
+    far = jnp.minimum(size, 40)
+    tail = 0.5 * exp_of_minus_square(far, 0.5) * scaled_erfc(_ROOT_HALF * far)
+    middle = 0.5 * (1 + lax.erf(_ROOT_HALF * x))
+    return jnp.where(size < 1, middle, jnp.where(x > 0, 1 - tail, tail))
 
 
 _ndtr.defjvps(lambda g, ans, x: g * lax.exp(-x * x / 2 - _HALF_LOG_2PI))
@@ -154,7 +158,8 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
 
     Args:
       x: float32 or float64.
-      series_order: terms of the series used for x far below 0 (-10 in float32, -20 in float64).
+      series_order: terms of the series used for x far below 0 (-10 in float32, -20 in float64);
+        at least ten are used, after which it is exact to rounding.
     Raises:
       TypeError: another dtype, or a series_order that is no int.
       ValueError: series_order is negative or above 30.
@@ -166,7 +171,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
         raise TypeError("series_order must be a Python integer.")
     if not 0 <= series_order <= 30:
         raise ValueError(f"series_order must be between 0 and 30, got {series_order}")
-    return _log_ndtr(_floating("log_ndtr", x), series_order)
+    return _log_ndtr(_floating("log_ndtr", x), max(series_order, _TAIL_TERMS))
 
 
 def _log_ndtr(x: Array, series_order: int) -> Array:
@@ -187,7 +192,7 @@ def _log_ndtr(x: Array, series_order: int) -> Array:
         # difference of the logarithms would lose all digits; -x over the series is exact there.
         middle = lax.exp(-x * x / 2 - ans - _HALF_LOG_2PI)
         tail = jnp.minimum(x, low)
-        return ans, g * jnp.where(x > low, middle, -tail / _tail_series(tail, max(series_order, 3)))
+        return ans, g * jnp.where(x > low, middle, -tail / _tail_series(tail, series_order))
 
     return compute(x)
 
@@ -197,7 +202,7 @@ def _ndtri_tail(log_p: Array) -> Array:
     start = jnp.sqrt(-2 * log_p)
     x = -start + (lax.log(start) + _HALF_LOG_2PI) / start
     for _ in range(4):  # log_ndtr is concave: Newton's method converges, quadratically
-        value = _log_ndtr(x, 10)
+        value = _log_ndtr(x, _TAIL_TERMS)
         x = x - (value - log_p) * lax.exp(value + x * x / 2 + _HALF_LOG_2PI)
     return x
 

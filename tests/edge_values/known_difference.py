@@ -8,6 +8,16 @@ from fnmatch import translate
 from functools import cached_property
 
 
+def calls_of(module: str, calls: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Keys of calls, by the functions of a module that they are calls of."""
+    return tuple(
+        f"{module}.{name} {call}"
+        for names, found in calls.items()
+        for name in names.split()
+        for call in found
+    )
+
+
 @dataclass(frozen=True)
 class Difference:
     """Cases that differ, and why.

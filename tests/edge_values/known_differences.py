@@ -15,6 +15,7 @@ from tests.edge_values.known_gradients import GRADIENTS
 from tests.edge_values.known_scipy import SCIPY
 from tests.edge_values.known_special import SPECIAL
 from tests.edge_values.known_stats import STATS
+from tests.edge_values.known_stats_gradients import STATS_GRADIENTS
 from tests.edge_values.known_transformations import TRANSFORMATIONS
 from tests.edge_values.not_smooth import NOT_SMOOTH
 
@@ -177,6 +178,7 @@ KNOWN: tuple[Difference, ...] = (
     *GRADIENTS,
     *SCIPY,
     *STATS,
+    *STATS_GRADIENTS,
     *TRANSFORMATIONS,
     *EXPERIMENTAL,
 )

@@ -326,4 +326,28 @@ GRADIENTS: tuple[Difference, ...] = (
         "i1e 2e-7 and 3e-6.",
         example="nn.tanh f(s) float32",
     ),
+    Difference(
+        cases=(
+            "lax.expm1 f(u) float32",
+            "numpy.expm1 f(u) float32",
+            "nn.celu f(u) float32",
+            "nn.celu f(u, 0.5) float32",
+            "nn.celu f(m, m[0]) float32",
+            "nn.elu f(u) float32",
+            "nn.elu f(u, 0.5) float32",
+            "nn.elu f(u, -1.0) float32",
+            "nn.selu f(u) float32",
+        ),
+        modes="vjp jvp",
+        title="Slopes of expm1 far below zero",
+        reason="The slope is exp(x). JAX's is 1 + expm1(x), which has few digits there, or none.",
+        example="lax.expm1 f(u) float32",
+    ),
+    Difference(
+        cases=("nn.log1mexp f(u) float32",),
+        modes="jvp vjp",
+        title="Gradients of log1mexp below zero",
+        reason="Far outside of the domain, where the value is NaN, so is the gradient; JAX's is -1.",
+        example="nn.log1mexp f(u) float32",
+    ),
 )

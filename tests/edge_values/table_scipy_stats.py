@@ -19,30 +19,32 @@ SHAPES = ["f(s, v, 1.5)", "f(e2, one)", "f(2, 3)", "f(m, v)", "f(m, 0.5, c.T)"]
 
 # Functions of each distribution, by what stands before loc and scale.
 LOCATED = {
-    "cauchy": "cdf logpdf logsf pdf sf",
+    "cauchy": "cdf isf logcdf logpdf logsf pdf ppf sf",
     "expon": "cdf logcdf logpdf logsf pdf ppf sf",
-    "gumbel_l": "cdf logpdf logsf pdf ppf sf",
-    "gumbel_r": "cdf logcdf logpdf pdf ppf",
+    "gumbel_l": "cdf logcdf logpdf logsf pdf ppf sf",
+    "gumbel_r": "cdf logcdf logpdf logsf pdf ppf sf",
     "laplace": "cdf logpdf pdf",
-    "logistic": "isf logpdf pdf ppf",
+    "logistic": "cdf isf logpdf pdf ppf sf",
     "norm": "cdf isf logcdf logpdf logsf pdf ppf sf",
     "uniform": "cdf logpdf pdf ppf",
 }
 ONE_SHAPE = {
-    "chi2": "pdf",
+    "chi2": "cdf logcdf logpdf logsf pdf sf",
+    "gamma": "cdf logcdf logpdf logsf pdf sf",
     "gennorm": "cdf logpdf pdf",
-    "pareto": "logcdf logpdf logsf pdf sf",
+    "pareto": "cdf logcdf logpdf logsf pdf ppf sf",
     "t": "logpdf pdf",
     "vonmises": "logpdf pdf",
     "wrapcauchy": "logpdf pdf",
 }
 TWO_SHAPES = {
-    "beta": "cdf logcdf",
-    "truncnorm": "logpdf logsf pdf sf",
+    "beta": "cdf logcdf logpdf logsf pdf sf",
+    "truncnorm": "cdf logcdf logpdf logsf pdf sf",
 }
 COUNTS = {
     "bernoulli": "cdf logpmf pmf ppf",
     "binom": "logpmf pmf",
+    "betabinom": "logpmf pmf",
     "geom": "logpmf pmf",
     "nbinom": "logpmf pmf",
     "poisson": "cdf logpmf pmf",
@@ -51,6 +53,12 @@ COUNTS = {
 _COUNT_CALLS = {
     "bernoulli": ["f(p, unit[1])", "f(j, unit)", "f(unit, unit)", "f(m, v)", "f(e2, one)"],
     "binom": ["f(p, 7.0, unit[1])", "f(x, 9, 0.25)", "f(x, 9, 0.25, 1)", "f(m, v, s)"],
+    "betabinom": [
+        f"f(p, 7, {SHAPE}, {SCALE})",
+        "f(x, 9, 0.5, 2.0)",
+        "f(m, v, s, s)",
+        "f(x, 9, 1.5, 2.0, 1)",
+    ],
     "geom": ["f(p, unit[1])", "f(x, unit[1])", "f(x, 0.25, 1)", "f(m, v)", "f(2, 0.5)"],
     "nbinom": [f"f(p, {SHAPE}, unit[1])", "f(x, 2.5, 0.25)", "f(x, 2, 0.25, 1)", "f(m, v, s)"],
     "poisson": [f"f(p, {SHAPE})", "f(x, s)", "f(x, 2.5, 1)", "f(m, v)", "f(2, 3)", "f(e2, one)"],
@@ -102,6 +110,32 @@ def _distributions() -> list[Row]:
 
 
 _VECTORS = [
+    *few(
+        "scipy.stats.dirichlet",
+        "logpdf pdf",
+        [
+            "f(unit / 2.5, x[2:])",
+            "f(unit[:4] / 2.5, x[2:])",
+            "f(unit, x[2:])",
+            "f(jax.nn.softmax(m, 0), x[2:5])",
+            "f(m, v[:3])",
+            "f(m, v)",
+            "f(v, v)",
+        ],
+    ),
+    *few(
+        "scipy.stats.multinomial",
+        "logpmf pmf",
+        [
+            "f(jnp.array([1, 2, 3]), 6, unit[1:4])",
+            "f(jnp.array([1, 2, 3]), 6, jax.nn.softmax(q[0]))",
+            "f(jnp.array([1, 2, 3]), 7, jax.nn.softmax(q[0]))",
+            "f(jnp.array([[1, 2, 3], [0, 6, 0]]), 6, jax.nn.softmax(q[0]))",
+            "f(jnp.array([1, -2, 7]), 6, jax.nn.softmax(q[0]))",
+            "f(jnp.array([1, 2]), 3, v)",
+            "f(v, 3, v)",
+        ],
+    ),
     *few(
         "scipy.stats.multivariate_normal",
         "logpdf pdf",

@@ -60,23 +60,3 @@ TABLES: dict[str, tuple[Row, ...]] = {
 # How many cases of a table have no recorded result; only what is recorded is compared. These are
 # cases of `binomial` and `expn` that JAX takes more than 45 s for.
 PENDING: dict[str, int] = {"random": 4, "special": 6}
-
-# Functions that no table covers yet, by their modules.
-NOT_COVERED: frozenset[str] = frozenset(
-    f"{module}.{name}"
-    for module, names in {
-        "scipy.stats.beta": "logpdf logsf pdf sf",
-        "scipy.stats.betabinom": "logpmf pmf",
-        "scipy.stats.cauchy": "isf logcdf ppf",
-        "scipy.stats.chi2": "cdf logcdf logpdf logsf sf",
-        "scipy.stats.dirichlet": "logpdf pdf",
-        "scipy.stats.gamma": "cdf logcdf logpdf logsf pdf sf",
-        "scipy.stats.gumbel_l": "logcdf",
-        "scipy.stats.gumbel_r": "logsf sf",
-        "scipy.stats.logistic": "cdf sf",
-        "scipy.stats.multinomial": "logpmf pmf",
-        "scipy.stats.pareto": "cdf ppf",
-        "scipy.stats.truncnorm": "cdf logcdf",
-    }.items()
-    for name in names.split()
-)

@@ -16,7 +16,7 @@ from tests.edge_values.gradients import ALWAYS_ERRORS, WITHOUT, WITHOUT_SECOND
 from tests.edge_values.known_differences import known
 from tests.edge_values.recorded import load
 from tests.edge_values.rows import cases
-from tests.edge_values.tables import NOT_COVERED, PENDING, TABLES
+from tests.edge_values.tables import PENDING, TABLES
 
 MODULES = public_modules()
 NAMED = {row.name for table in TABLES.values() for row in table}
@@ -43,8 +43,7 @@ def known_objects() -> frozenset[int]:
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_function_is_in_a_table(module: str) -> None:
     found = public_functions(module)
-    missing = {name for name, value in found.items() if id(value) not in known_objects()}
-    missing = sorted(missing - NOT_COVERED)
+    missing = sorted(name for name, value in found.items() if id(value) not in known_objects())
     assert not missing, f"neither in a table nor excluded: {', '.join(missing)}"
 
 
@@ -53,12 +52,6 @@ def test_exclusions_are_needed_and_exist() -> None:
     for name, reason in EXCLUDED.items():
         resolve(pyjax, name)
         assert reason
-
-
-def test_functions_that_are_not_covered_yet_are_public_and_in_no_table() -> None:
-    public = {name for module in MODULES for name in public_functions(module)}
-    assert NOT_COVERED <= public
-    assert not NOT_COVERED & (NAMED | EXCLUDED.keys())
 
 
 def test_every_function_has_a_value() -> None:

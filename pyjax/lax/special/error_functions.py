@@ -56,23 +56,29 @@ def _high_part(x: Array) -> Array:
     return bitcast_convert_type(bitwise_and(bits, np.asarray(mask, integer)), dtype_of(x))
 
 
-def _exp_of_minus_square(x: Array) -> Array:
-    """exp(-x**2) without the rounding error of x**2 being magnified: split x = h + l."""
+def exp_of_minus_square(x: Array, factor: float = 1.0) -> Array:
+    """exp(-factor x**2) for a finite x and a power of two, without the rounding error of x**2
+    being magnified: split x = h + l.
+    """
     high = _high_part(x)
     rest = mul(sub(x, high), add(x, high))
-    return mul(exp(neg(square(high))), exp(neg(rest)))
+    scale = const(x, -factor)
+    return mul(exp(mul(scale, square(high))), exp(mul(scale, rest)))
+
+
+def scaled_erfc(y: Array) -> Array:
+    """exp(y**2) erfc(y) for 0 <= y <= 30, after Shepherd and Laframboise, Math. Comp. 36 (1981)."""
+    t = div(sub(y, const(y, 3.75)), add(y, const(y, 3.75)))
+    u = mul(add(t, const(t, 0.115)), const(t, 1 / 0.885))
+    scaled = horner(u, ERFC_F64 if dtype_of(y) == FLOAT64 else ERFC_F32)
+    return div(scaled, add(add(y, y), const(y, 1.0)))
 
 
 def erfc_by_polynomial(x: Array) -> Array:
-    """exp(-x**2) times a polynomial, after Shepherd and Laframboise, Math. Comp. 36 (1981): one
-    branch for all x.
-    """
+    """erfc(x) by one branch for all x."""
     y = abs_(x)
     y = select(lt(y, const(y, 30.0)), y, full_value(y, 30.0))
-    t = div(sub(y, const(y, 3.75)), add(y, const(y, 3.75)))
-    u = mul(add(t, const(t, 0.115)), const(t, 1 / 0.885))
-    scaled = horner(u, ERFC_F64 if dtype_of(x) == FLOAT64 else ERFC_F32)
-    upper = mul(_exp_of_minus_square(y), div(scaled, add(add(y, y), const(y, 1.0))))
+    upper = mul(exp_of_minus_square(y), scaled_erfc(y))
     result = select(lt(x, const(x, 0.0)), sub(const(x, 2.0), upper), upper)
     return select(eq(x, x), result, x)
 

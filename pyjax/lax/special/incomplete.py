@@ -235,7 +235,8 @@ def _sample_slope(a: Array, x: Array) -> Array:
 
 def _density(a: Array, x: Array) -> Array:
     """dP/dx = x**(a-1) e**-x / gamma(a)."""
-    return exp(sub(add(neg(x), mul(sub(a, full_value(a, 1)), log(x))), lgamma(a)))
+    density = exp(sub(add(neg(x), mul(sub(a, full_value(a, 1)), log(x))), lgamma(a)))
+    return select(eq(x, const(x, np.inf)), full_value(x, 0), density)
 
 
 igamma_grad_a_p: Primitive = define_nary(

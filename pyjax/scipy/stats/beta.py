@@ -76,7 +76,7 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     """
     x, a, b, loc, scale = promote_args_inexact("beta.sf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    return _below(b, a, 1 - z)
+    return _above(a, b, z)
 
 
 def logsf(
@@ -89,7 +89,7 @@ def logsf(
     """
     x, a, b, loc, scale = promote_args_inexact("beta.logsf", x, a, b, loc, scale)
     z = (x - loc) / scale
-    return jnp.log(_below(b, a, 1 - z))
+    return jnp.log(_above(a, b, z))
 
 
 def _below(a: Array, b: Array, z: Array) -> Array:
@@ -98,3 +98,9 @@ def _below(a: Array, b: Array, z: Array) -> Array:
     probability = betainc(a, b, jnp.where(outside, constant_like(z, 0.5), z))
     constant = jnp.where(jnp.isnan(probability), probability, jnp.where(z <= 0, 0, 1))
     return jnp.where(outside, constant, probability)
+
+
+def _above(a: Array, b: Array, z: Array) -> Array:
+    """The probability above z: small ones of 1 - z, which has lost digits of z if z is small."""
+    below = _below(a, b, z)
+    return jnp.where(below < 0.5, 1 - below, _below(b, a, 1 - z))

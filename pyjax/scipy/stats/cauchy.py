@@ -52,8 +52,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     -0.288
     """
     x, loc, scale = promote_args_inexact("cauchy.logcdf", x, loc, scale)
-    z = (x - loc) / scale
-    return jnp.log(jnp.arctan2(jnp.ones_like(z), -z) / constant_like(x, np.pi))
+    return _log_below((x - loc) / scale)
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -74,8 +73,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     -1.386
     """
     x, loc, scale = promote_args_inexact("cauchy.logsf", x, loc, scale)
-    z = (x - loc) / scale
-    return jnp.log(jnp.arctan2(jnp.ones_like(z), z) / constant_like(x, np.pi))
+    return _log_below((loc - x) / scale)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -98,8 +96,19 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return loc + scale * _cotangent(q)
 
 
+def _log_below(z: Array) -> Array:
+    """log of the probability below z: by the smaller tail, which has all its digits."""
+    below = z < 0
+    tail = jnp.arctan2(jnp.ones_like(z), jnp.where(below, -z, z)) / constant_like(z, np.pi)
+    # log has an infinite derivative at the end of the other tail.
+    return jnp.where(below, jnp.log(jnp.where(below, tail, 1)), jnp.log1p(-tail))
+
+
 def _cotangent(q: Array) -> Array:
-    """cot(πq) for q in [0, 1]: of the smaller of q and 1 - q, where the angle is accurate."""
-    # Not the minimum: its derivative is zero in the middle.
-    size = 1 / jnp.tan(constant_like(q, np.pi) * jnp.where(q < 0.5, q, 1 - q))
-    return jnp.where(q < 0.5, size, -size)
+    """cot(πq), infinite at 0 and 1 and nan outside: of the smaller of q and 1 - q, where the
+    angle is accurate.
+    """
+    # Not the minimum: its derivative is zero in the middle. The maximum makes 0 of -0.
+    angle = constant_like(q, np.pi) * jnp.where(q < 0.5, jnp.maximum(q, 0), 1 - q)
+    size = 1 / jnp.tan(angle)
+    return jnp.where((q < 0) | (q > 1), np.nan, jnp.where(q < 0.5, size, -size))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyjax.numpy as jnp
-from pyjax.numpy import divide, multiply
 from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.stats import gamma
 
@@ -19,9 +18,7 @@ def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     >>> round(float(logpdf(1.0, 3.0)), 3)
     -1.419
     """
-    x, df, loc, scale = promote_args_inexact("chi2.logpdf", x, df, loc, scale)
-    two = constant_like(x, 2)
-    return gamma.logpdf(x, df / two, loc, scale * two)
+    return gamma.logpdf(*_as_gamma("logpdf", x, df, loc, scale))
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -39,7 +36,7 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     >>> round(float(cdf(1.0, 3.0)), 3)
     0.199
     """
-    return gamma.cdf(x, divide(df, 2), loc, multiply(scale, 2))
+    return gamma.cdf(*_as_gamma("cdf", x, df, loc, scale))
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -48,7 +45,7 @@ def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
     >>> round(float(logcdf(1.0, 3.0)), 3)
     -1.616
     """
-    return gamma.logcdf(x, divide(df, 2), loc, multiply(scale, 2))
+    return gamma.logcdf(*_as_gamma("logcdf", x, df, loc, scale))
 
 
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -57,7 +54,7 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     >>> round(float(sf(1.0, 3.0)), 3)
     0.801
     """
-    return gamma.sf(x, divide(df, 2), loc, multiply(scale, 2))
+    return gamma.sf(*_as_gamma("sf", x, df, loc, scale))
 
 
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -66,4 +63,13 @@ def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     >>> round(float(logsf(1.0, 3.0)), 3)
     -0.222
     """
-    return gamma.logsf(x, divide(df, 2), loc, multiply(scale, 2))
+    return gamma.logsf(*_as_gamma("logsf", x, df, loc, scale))
+
+
+def _as_gamma(
+    name: str, x: ArrayLike, df: ArrayLike, loc: ArrayLike, scale: ArrayLike
+) -> tuple[Array, ...]:
+    """The arguments of the same function of the gamma distribution."""
+    x, df, loc, scale = promote_args_inexact(f"chi2.{name}", x, df, loc, scale)
+    two = constant_like(x, 2)
+    return x, df / two, loc, scale * two

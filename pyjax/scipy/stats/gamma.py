@@ -22,7 +22,8 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """
     x, a, loc, scale = promote_args_inexact("gamma.logpdf", x, a, loc, scale)
     z = (x - loc) / scale
-    value = xlogy(a - constant_like(z, 1), z) - z - gammaln(a) - jnp.log(scale)
+    inside = _inside(z, z < 0)
+    value = xlogy(a - constant_like(z, 1), inside) - inside - gammaln(a) - jnp.log(scale)
     return jnp.where(z < 0, -np.inf, value)
 
 
@@ -43,7 +44,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """
     x, a, loc, scale = promote_args_inexact("gamma.cdf", x, a, loc, scale)
     z = (x - loc) / scale
-    value = jnp.where(z <= 0, 0, gammainc(a, _inside(z)))
+    value = jnp.where(z <= 0, constant_like(z, 0), gammainc(a, _inside(z, z <= 0)))
     return jnp.where(a <= 0, np.nan, value)
 
 
@@ -64,7 +65,7 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     """
     x, a, loc, scale = promote_args_inexact("gamma.sf", x, a, loc, scale)
     z = (x - loc) / scale
-    value = jnp.where(z <= 0, 1, gammaincc(a, _inside(z)))
+    value = jnp.where(z <= 0, 1, gammaincc(a, _inside(z, z <= 0)))
     return jnp.where(a <= 0, np.nan, value)
 
 
@@ -77,6 +78,6 @@ def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     return jnp.log(sf(x, a, loc, scale))
 
 
-def _inside(z: Array) -> Array:
-    """z where it is positive; elsewhere a number at which all derivatives are finite."""
-    return jnp.where(z <= 0, constant_like(z, 1), z)
+def _inside(z: Array, outside: Array) -> Array:
+    """z, but where it is outside of the support a number at which all derivatives are finite."""
+    return jnp.where(outside, 1, z)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.nn import log1mexp
 from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy.stats import gumbel_r
 
 Array = Any
 ArrayLike = Any
@@ -41,8 +41,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     -0.068
     """
     x, loc, scale = promote_args_inexact("gumbel_l.logcdf", x, loc, scale)
-    z = (x - loc) / scale
-    return log1mexp(jnp.exp(z))
+    return gumbel_r.logsf(-x, -loc, scale)
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.nn import log1mexp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 
 Array = Any
 ArrayLike = Any
@@ -64,7 +64,8 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("gumbel_r.sf", x, loc, scale)
     z = (x - loc) / scale
-    return -jnp.expm1(-jnp.exp(-z))
+    # A constant of z's type: of an array the result is strongly typed, as the reference's.
+    return constant_like(z, -1) * jnp.expm1(-jnp.exp(-z))
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -75,7 +76,10 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("gumbel_r.logsf", x, loc, scale)
     z = (x - loc) / scale
-    return log1mexp(jnp.exp(-z))
+    # Far above loc exp(-z) loses its digits, and of log(1 - exp(-exp(-z))) no more is left.
+    far = z > 20
+    near = log1mexp(jnp.exp(-jnp.where(far, 0, z)))
+    return jnp.where(far, -z - jnp.exp(-z) / 2, near)
 
 
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -15,7 +15,8 @@ ArrayLike = Any
 
 
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """Logarithm of the probability of the counts.
+    """Logarithm of the probability of the counts; -inf where they are not whole numbers ≥ 0 with
+    sum n.
 
     >>> round(float(logpmf(jnp.array([1, 1]), 2, jnp.array([0.5, 0.5]))), 3)
     -0.693
@@ -23,7 +24,9 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     x, p = promote_args_inexact("multinomial.logpmf", x, p)
     count = jnp.asarray(n, x.dtype)
     value = gammaln(count + 1) + jnp.sum(xlogy(x, p) - gammaln(x + 1), axis=-1)
-    return jnp.where(jnp.equal(jnp.sum(x, axis=-1), count), value, -np.inf)
+    # (Negative ones are poles of gammaln.)
+    whole = jnp.all(x == jnp.floor(x), axis=-1)
+    return jnp.where(whole & (jnp.sum(x, axis=-1) == count), value, -np.inf)
 
 
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:

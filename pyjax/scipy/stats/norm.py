@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import promote_args_inexact
+from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import log_ndtr, ndtr, ndtri
 
 Array = Any
@@ -22,7 +22,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("norm.logpdf", x, loc, scale)
     z = (x - loc) / scale
-    return -0.5 * z * z - jnp.log(scale) - float(np.log(2 * np.pi) / 2)
+    return -0.5 * z * z - jnp.log(scale) - constant_like(z, float(np.log(2 * np.pi) / 2))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

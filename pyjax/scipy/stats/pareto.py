@@ -88,7 +88,7 @@ def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """
     q, b, loc, scale = promote_args_inexact("pareto.ppf", q, b, loc, scale)
     value = loc + scale * jnp.exp(-jnp.log1p(-q) / b)
-    return jnp.where((q < 0) | (q > 1), np.nan, value)
+    return jnp.where((q < 0) | (q > 1), constant_like(q, np.nan), value)
 
 
 def _inside(z: Array) -> Array:

@@ -24,6 +24,23 @@ def _log_between(a: Array, b: Array) -> Array:
     return upper + log1mexp(gap)
 
 
+def _log_parts(z: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """Logs of the normal probabilities from a to z, z to b, and a to b.
+
+    Where z is not between a and b, those of other numbers, at which derivatives are finite.
+    """
+    outside = (z <= a) | (z >= b)
+    z, a, b = (jnp.where(outside, other, x) for other, x in ((0, z), (-1, a), (1, b)))
+    return _log_between(a, z), _log_between(z, b), _log_between(a, b)
+
+
+def _log_share(part: Array, rest: Array, whole: Array) -> Array:
+    """log of a part of the whole: where it is nearly all, by the rest, which has all its digits."""
+    share = part - whole
+    nearly = share > -0.125
+    return jnp.where(nearly, log1mexp(jnp.where(nearly, whole - rest, 1)), share)
+
+
 def _prepare(name: str, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Array, ...]:
     x, a, b, loc, scale = promote_args_inexact(f"truncnorm.{name}", x, a, b, loc, scale)
     z, a, b, scale = jnp.broadcast_arrays((x - loc) / scale, a, b, scale)
@@ -53,8 +70,7 @@ def logcdf(
     -0.248
     """
     z, a, b, scale = _prepare("logcdf", x, a, b, loc, scale)
-    inside = jnp.clip(z, a, b)
-    value = _log_between(a, inside) - _log_between(a, b)
+    value = _log_share(*_log_parts(z, a, b))
     value = jnp.where(z <= a, -np.inf, jnp.where(z >= b, 0, value))
     return jnp.where(a >= b, np.nan, value)
 
@@ -68,8 +84,8 @@ def logsf(
     -1.516
     """
     z, a, b, scale = _prepare("logsf", x, a, b, loc, scale)
-    inside = jnp.clip(z, a, b)
-    value = _log_between(inside, b) - _log_between(a, b)
+    below, above, whole = _log_parts(z, a, b)
+    value = _log_share(above, below, whole)
     value = jnp.where(z <= a, 0, jnp.where(z >= b, -np.inf, value))
     return jnp.where(a >= b, np.nan, value)
 

@@ -41,7 +41,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """
     x, loc, scale = promote_args_inexact("uniform.cdf", x, loc, scale)
     z = (x - loc) / scale
-    return jnp.clip(z, 0, 1)
+    return jnp.clip(z, np.zeros((), z.dtype), np.ones((), z.dtype))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -84,6 +84,21 @@ def test_jvp_rule_second_order_and_defjvps():
     assert float(out) == 2.0 and np.isclose(float(tangent), np.sin(1.0))
 
 
+def test_defjvps_asks_no_rule_of_an_argument_that_stands_still():
+    f = custom_jvp(lambda pair, y: pair[0] * pair[1] * y)
+    asked = []
+
+    def along_pair(t, ans, pair, y):
+        asked.append([np.shape(leaf) for leaf in t])
+        return (t[0] * pair[1] + pair[0] * t[1]) * y
+
+    f.defjvps(along_pair, lambda t, ans, pair, y: t * jnp.inf)
+    # Of the pair one leaf moves, and the other has zeros.
+    assert float(grad(lambda x: f((x, 3.0), 2.0))(1.0)) == 6.0
+    assert asked == [[(), ()]]
+    assert float(grad(lambda x: f((x, x), 2.0))(1.0)) == 4.0
+
+
 def test_nondiff_arguments():
     @functools.partial(custom_jvp, nondiff_argnums=(0,))
     def apply(f, x):

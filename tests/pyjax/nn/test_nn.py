@@ -437,6 +437,11 @@ def test_excluded_elements_have_no_gradient(function, excluded):
 def test_log1mexp_has_its_slope_everywhere():
     slope = pyjax.vmap(pyjax.grad(nn.log1mexp))(jnp.array([inf, 80.0, 1.0, 0.0, 1e-10]))
     np.testing.assert_allclose(slope, [0, np.exp(-80.0), 1 / np.expm1(1.0), inf, 1e10], rtol=1e-5)
+    assert pyjax.grad(pyjax.grad(nn.log1mexp))(1000.0) == 0
+
+
+def test_elu_has_its_slope_far_below_zero():
+    np.testing.assert_allclose(pyjax.grad(nn.elu)(-20.0), np.exp(-20.0), rtol=1e-6)
 
 
 def test_hard_tanh_keeps_integers():

@@ -1,5 +1,6 @@
 """pyjax.scipy.stats against scipy.stats."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats as reference
@@ -254,6 +255,55 @@ def test_no_negative_probability():
 )
 def test_slope_where_a_formula_begins(function, argument, slope):
     np.testing.assert_allclose(pyjax.grad(function)(argument), slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "function, argument, slope",
+    [
+        (stats.gumbel_r.sf, -2.7, -reference.gumbel_r.pdf(-2.7)),
+        (stats.gumbel_r.logsf, 100.0, -1.0),
+        (stats.gumbel_l.logcdf, -1e30, 1.0),
+        (lambda x: stats.pareto.cdf(x, 2.5), 100.0, reference.pareto.pdf(100, 2.5)),
+        (lambda x: stats.beta.sf(x, 0.5, 2.5), 1e-20, -reference.beta.pdf(1e-20, 0.5, 2.5)),
+        (lambda x: stats.gamma.cdf(x, 2.5), np.inf, 0.0),
+        (lambda x: stats.chi2.logcdf(x, 2.5), np.inf, 0.0),
+        (lambda a: stats.gamma.logpdf(-1.0, a), 2.5, 0.0),
+        (stats.cauchy.ppf, -0.0, np.inf),
+    ],
+    ids="gumbel_r gumbel_r.log gumbel_l pareto beta gamma chi2 shape cauchy".split(),
+)
+def test_slopes_in_tails(function, argument, slope):
+    np.testing.assert_allclose(pyjax.grad(function)(argument), slope, rtol=1e-5)
+
+
+def test_slope_along_one_argument_alone():
+    """Zero times the infinite slope along the other would be nan."""
+    slope = pyjax.jvp(lambda x: stats.chi2.logpdf(x, 2.5), (0.0,), (1.0,))[1]
+    assert slope == np.inf
+
+
+def test_quantiles_of_the_cauchy_distribution_at_the_ends():
+    q = np.array([0.0, -0.0, 1.0, -1.0, 2.0, np.nan])
+    np.testing.assert_array_equal(stats.cauchy.ppf(q), reference.cauchy.ppf(q))
+    np.testing.assert_array_equal(stats.cauchy.isf(q), reference.cauchy.isf(q))
+
+
+def test_digits_of_logarithms_of_nearly_one():
+    with pyjax.enable_x64(True):
+        for x in (10.0, 1e4):
+            tail = mpmath.atan(1 / mpmath.mpf(x)) / mpmath.pi
+            for found in (stats.cauchy.logcdf(x), stats.cauchy.logsf(-x)):
+                np.testing.assert_allclose(found, float(mpmath.log1p(-tail)), rtol=1e-15)
+        inside = mpmath.ncdf(3.5) - mpmath.ncdf(3)
+        whole = mpmath.ncdf(3.5) - mpmath.ncdf(-0.5)
+        exact = float(mpmath.log1p(-inside / whole))
+        np.testing.assert_allclose(stats.truncnorm.logcdf(3, -0.5, 3.5), exact, rtol=1e-12)
+        np.testing.assert_allclose(stats.truncnorm.logsf(-3, -3.5, 0.5), exact, rtol=1e-12)
+
+
+def test_counts_are_whole():
+    for counts in ([1.5, 2.5], [-1.0, 5.0]):
+        assert stats.multinomial.pmf(np.array(counts), 4, np.array([0.5, 0.5])) == 0
 
 
 @pytest.mark.parametrize("name", ["cauchy", "t", "gennorm", "laplace", "norm"])
