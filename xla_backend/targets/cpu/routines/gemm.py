@@ -19,7 +19,13 @@ from xla_backend.llvm.types import bits_of, register_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_micro import emit_micro_kernel, micro_name
 from xla_backend.targets.cpu.routines.gemm_pack import emit_pack_a, emit_pack_b
-from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType, Tile, tile_for
+from xla_backend.targets.cpu.routines.gemm_tiles import (
+    GEMM_TYPES,
+    GemmType,
+    Tile,
+    depth_group,
+    tile_for,
+)
 from xla_backend.targets.cpu.routines.gemm_vector import emit_matrix_vector
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.workspace import emit_workspace
@@ -166,6 +172,7 @@ class _Driver:
         self.tile: Tile = tile_for(t, module.target)
         self.prefix = f"gemm.{t.name}"
         self.packed, self.parts = _packed_element(t)
+        self.group = depth_group(t, module.target)
 
     # ---- tasks ---------------------------------------------------------------------------------
 
@@ -316,6 +323,7 @@ class _Driver:
         column, count, valid = panel
         pc, kc, accumulate = depth
         if layout == "packed":
+            kc = self._packed_depth(w, kc)
             b_ptr = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
             b_step = w.imul(w.imul(count, str(self.tile.lanes)), self.parts)
         else:
@@ -337,12 +345,16 @@ class _Driver:
 
         self._for_vector_count(w, count, columns_of)
 
+    def _packed_depth(self, w: FunctionWriter, length: str) -> str:
+        """How many elements of a packed panel so much of K is."""
+        return length if self.group == 1 else _ceil_div(w, length, self.group)
+
     def _rows_of_a(
         self, w: FunctionWriter, ctx: _Context, layout: str, row: str, height: int, depth: _Depth
     ) -> tuple[str, str]:
         """Address of rows of A for the micro-kernel, and its step along K."""
         if layout == "packed":
-            offset = w.imul(w.imul(row, depth.length), self.parts)
+            offset = w.imul(w.imul(row, self._packed_depth(w, depth.length)), self.parts)
             return w.gep(self.packed, ctx.get("packA"), offset), str(height * self.parts)
         rs, cs = ctx.get("rsA"), ctx.get("csA")
         offset = w.iadd(w.imul(row, rs), w.imul(depth.start, cs))
@@ -356,7 +368,8 @@ class _Driver:
         def pack(row: str, height: int) -> None:
             index = w.iadd(w.imul(row, rs), w.imul(pc, cs))
             source = w.gep(_element(self.t, "A"), ctx.get("A"), index)
-            packed = w.gep(self.packed, ctx.get("packA"), w.imul(w.imul(row, kc), self.parts))
+            offset = w.imul(w.imul(row, self._packed_depth(w, kc)), self.parts)
+            packed = w.gep(self.packed, ctx.get("packA"), offset)
             w.call(
                 f"{self.prefix}.packA{height}",
                 "void",
@@ -382,7 +395,8 @@ class _Driver:
         rs, cs = ctx.get("rsB"), ctx.get("csB")
         index = w.iadd(w.imul(ctx.get("pc"), rs), w.imul(column, cs))
         source = w.gep(_element(self.t, "B"), ctx.get("B"), index)
-        packed = w.gep(self.packed, ctx.get("packB"), w.imul(w.imul(column, kc), self.parts))
+        offset = w.imul(w.imul(column, self._packed_depth(w, kc)), self.parts)
+        packed = w.gep(self.packed, ctx.get("packB"), offset)
         w.call(
             f"{self.prefix}.packB",
             "void",
@@ -553,10 +567,13 @@ class _Driver:
         # Without a C there is nowhere to keep a sum from piece to piece.
         pieces = w.select(w.cmp("eq", "ptr", "%C", "null"), "i64", "1", pieces)
         piece = w.imax(_ceil_div(w, "%K", pieces), 1)
+        if self.group > 1:
+            piece = w.imul(_ceil_div(w, piece, self.group), self.group)
         size = bits_of(self.packed) // 8 * self.parts
-        a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), piece), size)
+        stored = self._packed_depth(w, piece)
+        a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), stored), size)
         a_bytes = w.op("and", "i64", w.iadd(a_bytes, 4095 + 64), "-64")
-        b_bytes = w.imul(w.imul(w.imul(vectors, tile.lanes), piece), size)
+        b_bytes = w.imul(w.imul(w.imul(vectors, tile.lanes), stored), size)
         workspace = w.call("pyjax.workspace.take", "ptr", [("i64", w.iadd(a_bytes, b_bytes))])
         base = w.gep("i8", workspace, 64)
         ctx.set("packA", base)

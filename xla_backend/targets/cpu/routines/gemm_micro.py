@@ -5,8 +5,14 @@ from __future__ import annotations
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
 from xla_backend.llvm.types import bits_of, const, register_type, vector
+from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
+from xla_backend.targets.cpu.routines.gemm_tiles import (
+    PAIR_PRODUCTS,
+    GemmType,
+    Tile,
+    depth_group,
+)
 
 
 def micro_name(prefix: str, rows: int, vectors: int, layout: str) -> str:
@@ -24,6 +30,18 @@ def _multiply_add(w: FunctionWriter, t: P, ty: str, a: tuple, b: tuple, c: tuple
     return (w.op("add", ty, c[0], w.op("mul", ty, a[0], b[0])),)
 
 
+def _add_pair_products(w: FunctionWriter, ty: str, a: tuple, b: tuple, c: tuple) -> tuple:
+    """c + the sum of the products of both 16-bit integers in each lane (LLVM makes it one
+    instruction where there is one)."""
+    count = lanes_of(ty)
+    narrow = vector("i16", 2 * count)
+    name = PAIR_PRODUCTS[32 * count]
+    w.module.declare(name, ty, [narrow, narrow])
+    x, y = (w.cast("bitcast", ty, each[0], narrow) for each in (a, b))
+    products = w.pure(f"call {ty} @{name}({narrow} {x}, {narrow} {y})", x, y)
+    return (w.op("add", ty, c[0], products),)
+
+
 def emit_micro_kernel(
     module: ModuleWriter,
     prefix: str,
@@ -36,7 +54,8 @@ def emit_micro_kernel(
     """void micro(A, a_step, B, b_step, C, ldc, kc, columns, accumulate)
 
     layout "columns": A[r + k a_step]; "rows": A[r a_step + k]. B[k b_step + j]. The last vector
-    holds columns - (vectors - 1) * lanes valid columns.
+    holds columns - (vectors - 1) * lanes valid columns. Where panels hold pairs (`depth_group`),
+    kc counts those.
     """
     params = [
         ("ptr noalias", "A"),
@@ -53,6 +72,7 @@ def emit_micro_kernel(
     w = module.function(name, params, internal=True, attributes="noinline")
     compute = t.compute
     parts = 2 if compute.is_complex else 1
+    pairs = depth_group(t, module.target) == 2
     elem = register_type(compute)
     ty = vector(elem, tile.lanes)
     lanes = tile.lanes
@@ -92,7 +112,10 @@ def emit_micro_kernel(
             for v in range(vectors):
                 at = (r * vectors + v) * parts
                 c = tuple(sums[at : at + parts])
-                out += _multiply_add(w, compute, ty, a, b_values[v], c)
+                if pairs:
+                    out += _add_pair_products(w, ty, a, b_values[v], c)
+                else:
+                    out += _multiply_add(w, compute, ty, a, b_values[v], c)
         following_a = w.gep(elem, a_ptr, "%a_step") if layout == "columns" else a_ptr
         loop.next = [following_a, w.gep(elem, b_ptr, "%b_step"), *out]
     sums = loop.results[2:]

@@ -2,17 +2,22 @@
 
 A block of `height` rows becomes [k][row]; a panel of B of `width` columns becomes [k][column] with
 the missing columns zero. Complex values become planes: [k][vector][real lanes, imaginary lanes] for
-B, [k][row][real, imaginary] for A.
+B, [k][row][real, imaginary] for A. Where products are of pairs (`depth_group`), two steps of k are
+one: the halves of each element; what is missing of the last pair is zero.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm import elemental
 from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
+from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile, depth_group
 
+_SQUARE = 8
 _PARAMS = [
     ("ptr noalias", "src"),
     ("i64", "rs"),
@@ -22,10 +27,69 @@ _PARAMS = [
 ]
 
 
-def _load_one(w: FunctionWriter, t: GemmType, index: str) -> tuple:
-    value = elemental.load(w, t.source, 1, "%src", index)
-    value = elemental.emit_convert(w, t.source, t.compute, 1, value)
+def _load(w: FunctionWriter, t: GemmType, lanes: int, index: str, mask: str | None = None) -> tuple:
+    value = elemental.load(w, t.source, lanes, "%src", index, mask)
+    value = elemental.emit_convert(w, t.source, t.compute, lanes, value)
     return value if t.compute.is_complex else (value,)
+
+
+def _for_depth(
+    w: FunctionWriter,
+    t: GemmType,
+    lanes: int,
+    load: Callable[[str], tuple],
+    store: Callable[[str, tuple], None],
+    start: str = "0",
+) -> None:
+    """store(k, load(k)) for all k; of pairs store(k / 2, both of them)."""
+    if depth_group(t, w.target) == 1:
+        with w.loop(start, "%kc") as loop:
+            store(loop.index, load(loop.index))
+        return
+    ty = vector(register_type(t.compute), lanes)
+
+    def store_pair(pair: str, low: tuple, high: tuple | None) -> None:
+        values = [w.op("and", ty, x, const(ty, 0xFFFF)) for x in low]
+        if high is not None:
+            above = [w.op("shl", ty, x, const(ty, 16)) for x in high]
+            values = [w.op("or", ty, *both) for both in zip(values, above, strict=True)]
+        store(pair, tuple(values))
+
+    pairs = w.op("lshr", "i64", "%kc", "1")
+    first = "0" if start == "0" else w.op("lshr", "i64", start, "1")
+    with w.loop(first, pairs) as loop:
+        low = w.imul(loop.index, 2)
+        store_pair(loop.index, load(low), load(w.iadd(low, 1)))
+    with w.if_(w.cmp("ne", "i64", w.op("and", "i64", "%kc", "1"), "0")):
+        store_pair(pairs, load(w.imul(pairs, 2)), None)
+
+
+def _emit_squares(w: FunctionWriter, t: GemmType) -> str:
+    """Contiguous rows of A: square blocks of what is packed, through registers. Returns where the
+    rest begins."""
+    elem = register_type(t.compute)
+    ty = vector(elem, _SQUARE)
+    group = depth_group(t, w.target)
+    step = _SQUARE * group
+    unit = w.cmp("eq", "i64", "%cs", "1")
+    whole = w.select(unit, "i64", w.op("and", "i64", "%kc", str(-step)), "0")
+
+    def row(r: int, k: str) -> str:
+        index = w.iadd(w.imul("%rs", r), k)
+        value = elemental.load(w, t.source, step, "%src", index)
+        if group == 1:
+            return elemental.emit_convert(w, t.source, t.compute, step, value)
+        halves = elemental.emit_convert(w, t.source, PrimitiveType.S16, step, value)
+        return w.cast("bitcast", vector("i16", step), halves, ty)
+
+    with w.loop("0", whole, step) as loop:
+        start = w.gep(
+            elem, "%dst", w.imul(w.op("lshr", "i64", loop.index, str(group - 1)), _SQUARE)
+        )
+        rows = [row(r, loop.index) for r in range(_SQUARE)]
+        for j, column in enumerate(transpose(w, ty, rows)):
+            w.store(ty, column, w.gep(elem, start, _SQUARE * j))
+    return whole
 
 
 def emit_pack_a(module: ModuleWriter, prefix: str, t: GemmType, height: int, lanes: int) -> None:
@@ -34,25 +98,20 @@ def emit_pack_a(module: ModuleWriter, prefix: str, t: GemmType, height: int, lan
     parts = 2 if t.compute.is_complex else 1
     elem = register_type(t.compute)
     start = "0"
-    if not t.needs_packing and height == 8 and lanes in (8, 16) and t.compute.is_floating:
-        # Contiguous rows: 8 x 8 blocks through registers.
-        ty = vector(elem, 8)
-        unit = w.cmp("eq", "i64", "%cs", "1")
-        whole = w.select(unit, "i64", w.op("and", "i64", "%kc", "-8"), "0")
-        with w.loop("0", whole, 8) as loop:
-            rows = [
-                w.load(ty, w.gep(elem, w.gep(elem, "%src", w.imul("%rs", r)), loop.index))
-                for r in range(8)
-            ]
-            for j, column in enumerate(transpose(w, ty, rows)):
-                w.store(ty, column, w.gep(elem, w.gep(elem, "%dst", w.imul(loop.index, 8)), 8 * j))
-        start = whole
-    with w.loop(start, "%kc") as loop:
-        at = w.imul(loop.index, height * parts)
-        for r in range(height):
-            index = w.iadd(w.imul(loop.index, "%cs"), w.imul("%rs", r))
-            for p, value in enumerate(_load_one(w, t, index)):
-                w.store(elem, value, w.gep(elem, w.gep(elem, "%dst", at), r * parts + p))
+    if height == _SQUARE <= lanes and parts == 1:
+        start = _emit_squares(w, t)
+
+    def load(k: str) -> tuple:
+        columns = w.imul(k, "%cs")
+        rows = [_load(w, t, 1, w.iadd(columns, w.imul("%rs", r))) for r in range(height)]
+        return tuple(part for row in rows for part in row)
+
+    def store(k: str, values: tuple) -> None:
+        to = w.gep(elem, "%dst", w.imul(k, height * parts))
+        for place, value in enumerate(values):
+            w.store(elem, value, w.gep(elem, to, place))
+
+    _for_depth(w, t, 1, load, store, start)
     w.ret()
 
 
@@ -66,14 +125,15 @@ def _emit_rows(w: FunctionWriter, t: GemmType, lanes: int, vector_at: str) -> No
     full = w.cmp("sge", "i64", left, str(lanes))
 
     def copy(mask: str | None) -> None:
-        with w.loop("0", "%kc") as loop:
-            index = w.iadd(w.imul(loop.index, "%rs"), column)
-            value = elemental.load(w, t.source, lanes, "%src", index, mask)
-            value = elemental.emit_convert(w, t.source, t.compute, lanes, value)
-            planes = value if t.compute.is_complex else (value,)
-            at = w.imul(w.iadd(w.imul(loop.index, "%width"), column), parts)
+        def load(k: str) -> tuple:
+            return _load(w, t, lanes, w.iadd(w.imul(k, "%rs"), column), mask)
+
+        def store(k: str, planes: tuple) -> None:
+            at = w.imul(w.iadd(w.imul(k, "%width"), column), parts)
             for p, plane in enumerate(planes):
                 w.store(ty, plane, w.gep(elem, w.gep(elem, "%dst", at), p * lanes))
+
+        _for_depth(w, t, lanes, load, store)
 
     def whole() -> list[str]:
         copy(None)
@@ -98,17 +158,20 @@ def _emit_scalars(w: FunctionWriter, t: GemmType, lanes: int, column: str) -> No
         here = w.iadd(column, lane.index)
         inside = w.cmp("slt", "i64", here, "%valid")
         base = w.imul(here, "%cs")
-        with w.loop("0", "%kc") as loop:
-            index = w.iadd(w.imul(loop.index, "%rs"), base)
 
-            def read(index: str = index) -> list[str]:
-                return list(_load_one(w, t, index))
+        def load(k: str, inside: str = inside, base: str = base) -> tuple:
+            def read() -> list[str]:
+                return list(_load(w, t, 1, w.iadd(w.imul(k, "%rs"), base)))
 
-            values = w.if_else(inside, [elem] * parts, read, lambda: [zero] * parts)
-            at = w.imul(w.iadd(w.imul(loop.index, "%width"), column), parts)
+            return tuple(w.if_else(inside, [elem] * parts, read, lambda: [zero] * parts))
+
+        def store(k: str, values: tuple, lane: str = lane.index) -> None:
+            at = w.imul(w.iadd(w.imul(k, "%width"), column), parts)
             for p, value in enumerate(values):
-                place = w.iadd(at, w.iadd(lane.index, p * lanes))
+                place = w.iadd(at, w.iadd(lane, p * lanes))
                 w.store(elem, value, w.gep(elem, "%dst", place))
+
+        _for_depth(w, t, 1, load, store)
 
 
 def emit_pack_b(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> None:

@@ -73,6 +73,21 @@ def _types() -> dict[str, GemmType]:
 GEMM_TYPES = _types()
 
 
+# Two products of 16-bit integers and their sum, by the bits of a vector.
+PAIR_PRODUCTS = {
+    512: "llvm.x86.avx512.pmaddw.d.512",
+    256: "llvm.x86.avx2.pmadd.wd",
+    128: "llvm.x86.sse2.pmadd.wd",
+}
+
+
+def depth_group(t: GemmType, target: TargetInfo) -> int:
+    """How many elements of K lie in one of a packed panel: two where an instruction multiplies
+    pairs of 16-bit integers and adds the products, which are exact in 32 bits."""
+    pairs = t.source in (P.S8, P.U8) and t.compute is P.S32
+    return 2 if pairs and target.is_x86 and target.pointer_bits == 64 else 1
+
+
 def tile_for(t: GemmType, target: TargetInfo) -> Tile:
     """The tile for a type on a machine.
 
@@ -81,6 +96,8 @@ def tile_for(t: GemmType, target: TargetInfo) -> Tile:
     """
     lanes = target.lanes(bits_of(register_type(t.compute)))
     many = target.vector_bits == 512 or target.is_aarch64
+    if depth_group(t, target) > 1:
+        return Tile(8 if many else 4, 3 if many else 2, lanes, 384, 192)
     if t.compute.is_complex:
         return Tile(4, 2 if many else 1, lanes, 192, 96)
     if many:

@@ -8,10 +8,13 @@ import pytest
 
 from xla_backend import compile, parse_hlo
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.llvm.target import host_target
+from xla_backend.llvm.objects import assembly
+from xla_backend.llvm.target import host_target, make_target
+from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
-from xla_backend.targets.cpu.routines.gemm import PATHS
+from xla_backend.targets.cpu.routines.gemm import PATHS, emit_group
+from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.registry import group_module
 from xla_backend.targets.cpu.routines.variants import variant
@@ -221,6 +224,34 @@ def test_batched(batch):
         0,
     )
     np.testing.assert_allclose(c, a @ b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("type", [np.int8, np.uint8])
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (8, 48, 383), (9, 50, 385), (33, 49, 1001)])
+def test_products_of_bytes_are_exact(type, m, n, k):
+    """All values, the extremes often, pairs of which are the largest sums; odd and whole K."""
+    rng = np.random.default_rng(0)
+    info = np.iinfo(type)
+    values = np.concatenate([np.arange(info.min, info.max + 1), [info.min, info.max] * 128])
+    a, b = (rng.choice(values, size).astype(type) for size in ((m, k), (k, n)))
+    kind = f"{np.dtype(type).kind.replace('i', 's')}8_s32"
+    for x, y in ((a, b), (np.asfortranarray(a), np.asfortranarray(b))):
+        c = np.full((m, n), 5, np.int32)
+        function(kind)(
+            m, n, k, x.ctypes.data, *strides(x), y.ctypes.data, *strides(y), c.ctypes.data, n, 1
+        )
+        np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32) + 5)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3", "x86-64-v4"])
+def test_products_of_bytes_are_pairs(cpu):
+    """One instruction for two products and their sum; no 32-bit multiplications."""
+    target = make_target("x86_64-unknown-linux-gnu", cpu)
+    module = ModuleWriter(target)
+    emit_group(GEMM_TYPES["s8_s32"], module, "packed")
+    code = assembly(module.to_text(), target)
+    assert "pmaddwd" in code
+    assert not re.search("pmulld|pmuludq", code)
 
 
 def test_nan_and_infinity_pass_through():
