@@ -213,6 +213,19 @@ def counts(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return lambda i: f.numpy.bincount(i, length=1000), (i,)
 
 
+def products_of_bytes(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """s8 512×512 times 512×512, into s32."""
+    rng = np.random.default_rng(0)
+    a, b = (f.numpy.asarray(rng.integers(-128, 128, (512, 512)).astype(np.int8)) for _ in range(2))
+    return lambda a, b: f.lax.dot(a, b, preferred_element_type=np.int32), (a, b)
+
+
+def middle_maxima(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Maxima over the middle axis of 100×1000×200."""
+    x = np.random.default_rng(0).normal(size=(100, 1000, 200)).astype(np.float32)
+    return lambda x: f.numpy.max(x, 1), (f.numpy.asarray(x),)
+
+
 def small_spectra(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Eigenvectors, singular vectors and QR factors of 1,000 matrices of 3×3."""
     a = f.numpy.asarray(np.random.default_rng(0).normal(size=(1000, 3, 3)).astype(np.float32))

@@ -58,6 +58,10 @@ _MAX_UNROLLED_WORK = 12
 _MAX_UNROLLED_ROWS = 16
 # Bodies heavier than this are there once, always masked, instead of once plain and once masked.
 _SINGLE_COPY_WEIGHT = 40
+# Sums down columns: of one operation, where there are 32 registers, in half of them.
+_LIGHT_SUM = 4
+_LANES_OF_MANY_REGISTERS = 16
+_REGISTERS_OF_COLUMNS = 16
 # Loops with range checks are cut into at most this many pieces.
 _MAX_SEGMENTS = 4
 _TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
@@ -355,10 +359,19 @@ def _lanes_for(loop: Loop, lanes: int) -> int:
             work += 1
             live += 1
     registers = 4 if work <= 8 and live <= 6 else 2 if work <= 60 and live <= 24 else 1
+    if work <= _LIGHT_SUM and lanes == _LANES_OF_MANY_REGISTERS and _is_sum_of_columns(loop):
+        registers = _REGISTERS_OF_COLUMNS
     width = lanes * registers
     while width > 2 and width >= 2 * loop.var.extent:
         width //= 2
     return width
+
+
+def _is_sum_of_columns(loop: Loop) -> bool:
+    """Whether each iteration carries one value down the rows of an array: the more columns there
+    are at a time, the longer are the stretches of memory that are read one after another."""
+    inner = [s for s in loop.body if isinstance(s, Loop)]
+    return not loop.carries and len(inner) == 1 and len(inner[0].carries) == 1
 
 
 def _element_bits(loop: Loop) -> int:

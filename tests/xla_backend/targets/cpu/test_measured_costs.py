@@ -27,8 +27,8 @@ SMALL = {
     "log": """ENTRY e { x = f32[37,43] parameter(0)
       ROOT r = f32[37,43] log(x) }""",
     "columns": """add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-      ENTRY e { x = f32[61,67] parameter(0) z = f32[] constant(0)
-      ROOT r = f32[67] reduce(x, z), dimensions={0}, to_apply=add }""",
+      ENTRY e { x = f32[61,611] parameter(0) z = f32[] constant(0)
+      ROOT r = f32[611] reduce(x, z), dimensions={0}, to_apply=add }""",
 }
 
 
