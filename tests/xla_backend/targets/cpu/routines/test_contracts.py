@@ -196,7 +196,7 @@ def test_every_library_routine_has_a_contract():
     exported = {name for name in names if name.startswith("pyjax_")}
     helpers = {
         "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped", "pyjax_leave",
-        "pyjax_main_thread", "pyjax_meet", "pyjax_meet_again",
+        "pyjax_main_thread", "pyjax_meet", "pyjax_meet_again", "pyjax_moves",
         "pyjax_num_threads", "pyjax_parallel_for",
         "pyjax_parallel_for_polled", "pyjax_pool_after_fork_in_child",
         "pyjax_pool_after_fork_in_parent", "pyjax_pool_before_fork", "pyjax_poll",
