@@ -37,6 +37,11 @@ class Split(NamedTuple):
     unreduced: frozenset[Any] = frozenset()
     reduced: frozenset[Any] = frozenset()
 
+    @property
+    def summed_axes(self) -> tuple[Any, ...]:
+        """`unreduced`, in the order of the mesh."""
+        return tuple(name for name in self.mesh.axis_names if name in self.unreduced)
+
     def says_something(self) -> bool:
         """Whether the array is not whole along all axes."""
         return bool(
@@ -586,7 +591,12 @@ def _not_a_value(x: Any, why: str | None = None) -> InvalidInputException:
 
 def physical_aval(aval: Any) -> Any:
     """The aval under which an array is stored: a key array becomes uint32 with trailing
-    key_shape."""
+    key_shape; a sum that is still to be made has a leading dimension of summands for each axis over
+    which it is."""
+    split = aval.split
+    if split is not None and split.unreduced:
+        sizes = [split.mesh.shape[name] for name in split.summed_axes]
+        return ShapedArray((*sizes, *aval.shape), aval.dtype, aval.weak_type)
     if isinstance(aval, ShapedArray) and is_extended(aval.dtype):
         return ShapedArray(aval.shape + aval.dtype.key_shape, aval.dtype.physical_dtype)
     return aval

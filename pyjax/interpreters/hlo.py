@@ -34,6 +34,7 @@ from pyjax.interpreters.batching import batch_jaxpr
 from pyjax.interpreters.manual_mesh import ManualMesh
 from pyjax.interpreters.rules import lowering_rules
 from pyjax.interpreters.source_locations import SourceLocations
+from pyjax.interpreters.splits import is_program
 from pyjax.interpreters.staging import trace_to_jaxpr
 from xla_backend.hlo.annotation_text import merged_frontend_attributes
 from xla_backend.hlo.attributes import CustomCallAttributes
@@ -302,10 +303,13 @@ def lower_eqn(
     """Apply the lowering rule of one equation."""
     primitive = eqn.primitive
     context.avals_in = [a.aval for a in eqn.invars]
-    if any(type(a) is MeshArray for a in context.avals_in):
+    context.avals_out = [v.aval for v in eqn.outvars]
+    summands = False
+    typed = any(type(a) is MeshArray for a in (*context.avals_in, *context.avals_out))
+    if typed and not is_program(primitive):
         # What rules trace here is for the compiler, which decides how it is split.
         context.avals_in = [unsplit(a) for a in context.avals_in]
-    context.avals_out = [v.aval for v in eqn.outvars]
+        summands = has_summands(eqn)
     context.primitive = primitive
     context.source = eqn.source
     stamp = context.stamped.get((eqn.source, primitive)) or _stamp(context, eqn)
@@ -314,6 +318,8 @@ def lower_eqn(
         is_extended(getattr(a, "dtype", None)) for a in context.avals_in
     ):
         return _lower_on_physical(context, eqn, operands)
+    if summands:
+        return summand_lowerings.get(primitive, lower_each_summand)(context, eqn, operands)
     rule = lowering_rules[primitive]
     outs = as_recorded(eqn.invars, rule, context, *operands, **eqn.params)
     results = outs if isinstance(outs, list) else [outs]
@@ -321,6 +327,35 @@ def lower_eqn(
         for result in results:
             attach_attributes(result, eqn.source.attributes)
     return results
+
+
+def has_summands(eqn: JaxprEqn) -> bool:
+    """Whether an operand or a result is a sum over mesh axes that is still to be made."""
+    splits = [a.aval.split for a in (*eqn.invars, *eqn.outvars)]
+    return any(split is not None and split.unreduced for split in splits)
+
+
+# How equations on such sums are lowered: `rule(context, equation, operands)`. Others are linear in
+# the operands that are sums, so that each summand is computed by itself.
+summand_lowerings: dict[
+    Primitive, Callable[[LoweringContext, JaxprEqn, list[Instruction]], list[Instruction]]
+] = {}
+
+
+def lower_each_summand(
+    context: LoweringContext, eqn: JaxprEqn, operands: list[Instruction]
+) -> list[Instruction]:
+    """The primitive, batched over the leading dimensions along which summands lie."""
+    is_sum = [a.aval.split is not None and bool(a.aval.split.unreduced) for a in eqn.invars]
+    split = eqn.invars[is_sum.index(True)].aval.split
+    params = dict(eqn.params)
+    for name in params.keys() & {"sharding", "out_sharding"}:
+        params[name] = None
+    logical = [unsplit(a.aval) for a in eqn.invars]
+    closed, _ = trace_to_jaxpr(lambda *xs: eqn.primitive.bind_all(*xs, **params), logical)
+    for name in reversed(split.summed_axes):
+        closed, _ = batch_jaxpr(closed, split.mesh.shape[name], is_sum, True)
+    return context.inline_jaxpr(closed, *operands)
 
 
 def attach_attributes(result: Instruction, attributes: Attributes) -> None:

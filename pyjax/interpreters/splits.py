@@ -7,12 +7,13 @@ Primitives with programs inside have the types of these (`AS_TYPED`). Layer: int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pyjax.core.avals import ShapedArray, Split
 from pyjax.core.errors import ShardingTypeError, fail
 from pyjax.core.primitive import Primitive
+from pyjax.core.structural import add_any_p, add_p, convert_element_type_p, mul_p, select_n_p
 from pyjax.interpreters.rules import called_programs, elementwise_primitives
 from pyjax.interpreters.varying import varying_rules
 
@@ -52,12 +53,17 @@ split_rules: dict[Primitive, SplitRule | None] = {}
 AS_TYPED = None
 
 
+def is_program(primitive: Primitive) -> bool:
+    """Whether a primitive holds programs, which say what its results are."""
+    return primitive in called_programs or primitive in varying_rules
+
+
 def entries_of(aval: Any) -> Entries:
     """The entries of a value; of one that is not split, None for each dimension."""
     return (None,) * len(aval.shape) if aval.split is None else aval.split.entries
 
 
-def names_of(entries: Entries) -> Iterator[Any]:
+def names_of(entries: Iterable[Any]) -> Iterator[Any]:
     """The mesh axes that are named."""
     for entry in entries:
         if entry is not None:
@@ -77,7 +83,7 @@ def split_results(
         return results
     if primitive in split_rules:
         rule = split_rules[primitive]
-    elif primitive in called_programs or primitive in varying_rules:
+    elif is_program(primitive):
         rule = AS_TYPED
     else:
         rule = elementwise if primitive in elementwise_primitives else _no_rule
@@ -141,9 +147,9 @@ def refuse_sums(operation: Operation) -> None:
             )
 
 
-def elementwise(operation: Operation) -> Sequence[Entries | Split]:
+def elementwise(operation: Operation) -> list[Split]:
     """A dimension is split as that of operands in which it is; these agree."""
-    refuse_sums(operation)
+    unreduced, reduced = _sums(operation)
     known = [(a.shape, entries_of(a)) for a in operation.operands if len(a.shape)]
     merged: list[Any] = []
     for at in range(len(known[0][0])):
@@ -158,4 +164,57 @@ def elementwise(operation: Operation) -> Sequence[Entries | Split]:
                 "lay one of them out as the other: jax.sharding.reshard(x, jax.typeof(y).sharding)",
             )
         merged.append(said.pop() if said else None)
-    return [tuple(merged)] * len(operation.results)
+    split = Split(operation.mesh, tuple(merged), unreduced, reduced)
+    return [split] * len(operation.results)
+
+
+# Elementwise operations that take sums that are still to be made, of all operands alike.
+linear: set[Primitive] = {add_p, add_any_p, select_n_p, convert_element_type_p}
+
+
+def _sums(operation: Operation) -> tuple[frozenset[Any], frozenset[Any]]:
+    """Over which axes the result of an elementwise operation is a sum, or its cotangent will be."""
+    splits = [a.split or Split(operation.mesh, entries_of(a)) for a in operation.operands]
+    if operation.primitive is select_n_p:
+        splits = splits[1:]  # which case it is says nothing of sums
+    unreduced, reduced = {s.unreduced for s in splits}, {s.reduced for s in splits}
+    if len(unreduced) == len(reduced) == 1:
+        if not splits[0].unreduced or operation.primitive in linear:
+            return splits[0].unreduced, splits[0].reduced
+        refuse_sums(operation)
+    if any(unreduced):
+        return _times_a_sum(operation, splits)
+    (axes, *others) = reduced - {frozenset()}
+    for aval, split in zip(operation.operands, splits):
+        if (aval.shape and split.reduced != axes) or others:
+            fail(
+                ShardingTypeError,
+                f"All inputs of {operation.primitive} should be reduced across the same mesh axes. "
+                f"Got {operation.texts()}",
+                "the cotangent of such an array is a sum over these axes, which the other's is not",
+                "reshard one of them as the other.",
+            )
+    return frozenset(), axes
+
+
+def _times_a_sum(
+    operation: Operation, splits: Sequence[Split]
+) -> tuple[frozenset[Any], frozenset[Any]]:
+    """A sum and something else: a product, if the other factor is the same for all summands."""
+    if operation.primitive is mul_p:
+        one, other = sorted(splits, key=lambda split: not split.unreduced)
+        if other.reduced == one.unreduced:
+            return one.unreduced, frozenset()
+    elif operation.primitive not in linear:
+        refuse_sums(operation)
+    hint = "RHS should be reduced along the same axes LHS is unreduced on"
+    fail(
+        ShardingTypeError,
+        hint + f". Got {operation.texts()}"
+        if operation.primitive is mul_p
+        else f"lhs is unreduced while rhs is not, or along other axes. `{operation.primitive}` "
+        f"operation does not allow this because there will be implicit communication. Got "
+        f"{operation.texts()}",
+        "one of them is a sum over mesh axes that is still to be made",
+        "make it before: jax.sharding.reshard(x, P(...)).",
+    )

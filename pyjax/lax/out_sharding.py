@@ -54,13 +54,6 @@ def explicit_sharding(name: str, target: Any) -> NamedSharding:
                 "`jax.set_mesh`.",
             )
         target = NamedSharding(context, target)
-    if target.spec.unreduced or target.spec.reduced:
-        fail(
-            NotImplementedError,
-            f"{name} got {target.spec}; unreduced and reduced axes are not supported.",
-            "Programs make sums over devices where they compute them.",
-            "Leave these axes out of the PartitionSpec.",
-        )
     mesh = target.mesh
     others = [n for n in sorted(axis_names_of(target.spec), key=str) if n not in mesh.explicit_axes]
     if others:

@@ -13,6 +13,7 @@ from pyjax.interpreters.hlo import constrained
 from pyjax.sharding.hlo_shardings import hlo_mesh, sharding_on
 from pyjax.sharding.partition_spec import UNCONSTRAINED
 from pyjax.sharding.shardings import NamedSharding
+from pyjax.sharding.splits import of_summands
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -27,6 +28,7 @@ def lay_out(ctx: Any, x: Instruction, sharding: Any, is_open: bool = False) -> I
     """
     if not isinstance(sharding, NamedSharding):
         return x
+    sharding = of_summands(sharding, x.shape.rank - len(sharding.spec.unreduced))
     manual = ctx.module.manual
     if manual is not None:
         spec, rank = sharding.spec, x.shape.rank

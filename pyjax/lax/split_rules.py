@@ -257,17 +257,16 @@ def _unstack(operation: Operation, entries: Entries) -> Sequence[Any]:
 
 
 def _sort(operation: Operation) -> Sequence[Result]:
-    found = elementwise(operation)
-    dim = operation.params["dimension"]
-    for entries in found:
-        if entries[dim] is not None:
-            fail(
-                ShardingTypeError,
-                "Arguments to sort must be unsharded over the sorting dimension. Got arg sharding="
-                f"{entries} and sorting dimension={dim}",
-                f"the operands are {operation.texts()}",
-                "lay the array out as a whole one along this dimension before: reshard(x, P(...)).",
-            )
+    found, dim = elementwise(operation), operation.params["dimension"]
+    entries = found[0].entries
+    if entries[dim] is not None:
+        fail(
+            ShardingTypeError,
+            "Arguments to sort must be unsharded over the sorting dimension. Got arg sharding="
+            f"{entries} and sorting dimension={dim}",
+            f"the operands are {operation.texts()}",
+            "lay the array out as a whole one along this dimension before: reshard(x, P(...)).",
+        )
     return found
 
 
@@ -305,15 +304,30 @@ def _reduce_sum(operation: Operation, entries: Entries) -> Sequence[Any]:
     return without(entries, operation.params["axes"])
 
 
+def _sum_as_told(operation: Operation) -> Sequence[Result]:
+    found = said(operation)
+    if found is None:
+        return keeping(_reduce_sum)(operation)
+    x = operation.operands[0]
+    unreduced = found[0].unreduced if isinstance(found[0], Split) else frozenset()
+    over = {*names_of(entries_of(x)[i] for i in operation.params["axes"])}
+    if x.split is not None:
+        over |= x.split.unreduced
+    if not unreduced <= over:
+        fail(
+            ShardingTypeError,
+            "out_sharding's unreduced axes should be in operand's specs that were summed over. Got "
+            f"operand={x.str_short()}, axes={operation.params['axes']}, "
+            f"unreduced_spec={set(unreduced)}",
+            "only over those is a sum still to be made",
+        )
+    return found
+
+
 def _general_reduction(operation: Operation) -> Sequence[Result]:
     refuse_sums(operation)
     count = len(operation.results)
     return [without(e, operation.params["dimensions"]) for e in operation.entries[:count]]
-
-
-def _first_whole(operation: Operation) -> Sequence[Result]:
-    """Results lie as whole ones; operands, too."""
-    return [(None,) * len(getattr(a, "shape", ())) for a in operation.results]
 
 
 def _leading(operation: Operation, entries: Entries) -> Sequence[Any]:
@@ -363,7 +377,7 @@ RULES: dict[str, SplitRule | None] = {
     "top_k": plain(_top_k),
     "approx_top_k": plain(lambda op, e: e),
     "clamp": lambda op: [op.operands[1].split or op.entries[1]],
-    "reduce_sum": unless_said(keeping(_reduce_sum)),
+    "reduce_sum": _sum_as_told,
     "reduce": _general_reduction,
     **dict.fromkeys(_REDUCTIONS.split(), plain(_reduce_sum)),
     **dict.fromkeys(_RUNNING.split(), plain(_running)),

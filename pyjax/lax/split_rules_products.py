@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyjax.core.avals import Split
 from pyjax.core.errors import ShardingTypeError, fail
 from pyjax.interpreters.splits import (
     Entries,
     Operation,
     SplitRule,
+    names_of,
     refuse_sums,
 )
-from pyjax.lax.split_rules import Result, plain, resized, unless_said, without
+from pyjax.lax.split_rules import Result, plain, resized, said, unless_said, without
 
 
 def _check_agree(operation: Operation, left: Entries, right: Entries, message: str) -> None:
@@ -27,7 +29,13 @@ def _check_agree(operation: Operation, left: Entries, right: Entries, message: s
 
 
 def _dot(operation: Operation) -> Sequence[Result]:
-    refuse_sums(operation)
+    if any(a.split is not None and a.split.unreduced for a in operation.operands):
+        fail(
+            ShardingTypeError,
+            f"lhs or rhs passed to dot_general cannot be unreduced. Got {operation.texts()}",
+            "one of them is a sum over mesh axes that is still to be made",
+            "make it before: jax.sharding.reshard(x, P(...)).",
+        )
     left, right = operation.entries
     (lhs_summed, rhs_summed), (lhs_batch, rhs_batch) = operation.params["dimension_numbers"]
     summed = tuple(left[i] for i in lhs_summed), tuple(right[i] for i in rhs_summed)
@@ -60,6 +68,33 @@ def _dot(operation: Operation) -> Sequence[Result]:
             *without(right, (*rhs_summed, *rhs_batch)),
         )
     ]
+
+
+def _dot_as_told(operation: Operation) -> Sequence[Result]:
+    found = said(operation)
+    if found is None:
+        return _dot(operation)
+    unreduced = found[0].unreduced if isinstance(found[0], Split) else frozenset()
+    if unreduced:
+        left, right = operation.entries
+        (lhs_summed, rhs_summed), _ = operation.params["dimension_numbers"]
+        summed = tuple(left[i] for i in lhs_summed), tuple(right[i] for i in rhs_summed)
+        if summed[0] != summed[1]:
+            fail(
+                ShardingTypeError,
+                "lhs and rhs contracting dims should be sharded identically when out_sharding "
+                "provided to dot_general mentions unreduced_axes. Got lhs_contracting_spec="
+                f"{summed[0]}, rhs_contracting_spec={summed[1]}",
+                f"the operands are {operation.texts()}",
+            )
+        if unreduced != {*names_of(summed[0])}:
+            fail(
+                ShardingTypeError,
+                "out_sharding's unreduced axes should be equal to the contracting specs. Got "
+                f"unreduced axes={set(unreduced)} and contracting spec={summed[0]}",
+                f"the operands are {operation.texts()}",
+            )
+    return found
 
 
 def _conv(operation: Operation) -> Sequence[Result]:
@@ -143,7 +178,7 @@ _MATRICES = """
 """
 
 RULES: dict[str, SplitRule | None] = {
-    "dot_general": unless_said(_dot),
+    "dot_general": _dot_as_told,
     "conv_general_dilated": unless_said(_conv),
     "fft": plain(_fft),
     **dict.fromkeys(_MATRICES.split(), _linalg(2)),

@@ -21,7 +21,7 @@ from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding
-from pyjax.sharding.splits import split_of
+from pyjax.sharding.splits import of_summands, split_of
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
 from xla_backend.runtime.client import Device
@@ -66,7 +66,10 @@ class ArraySpec:
         self.committed = committed
         self.sharding = everything_on(device) if sharding is None else sharding
         if isinstance(device, DeviceGroup):
-            parts = self.sharding.devices_indices_map(aval.shape)
+            stored, shape = self.sharding, aval.shape
+            if isinstance(stored, NamedSharding) and stored.spec.unreduced:
+                stored, shape = of_summands(stored, aval.ndim), physical.shape
+            parts = stored.devices_indices_map(shape)
             indices = [parts[one] for one in device.devices]
             self.kind: Any = device.parts_kind(physical.shape, dtype, indices)
         else:
@@ -316,6 +319,8 @@ class DeviceArray(BufferHolder, core_array.Array):
           RuntimeError: other processes have parts of it.
         """
         buffer = self._buffer()
+        if type(self.spec.aval) is MeshArray:
+            self._check_summed()
         if armed and not self._is_host_addressable:
             check_transfer(Direction.TO_HOST, transfer, self.aval.str_short(), "the host")
         if not isinstance(self.spec.aval.dtype, np.dtype):
@@ -336,6 +341,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         Raises:
           RuntimeError: other processes have parts of it.
         """
+        self._check_summed()
         try:
             return self.spec.kind.to_host(self._buffer())
         except Elsewhere:
@@ -354,7 +360,20 @@ class DeviceArray(BufferHolder, core_array.Array):
     @property
     def _is_readable(self) -> bool:
         """Whether this process has some copy of each element."""
+        split = self.spec.aval.split
+        if split is not None and split.unreduced:
+            return False
         return not isinstance(self.spec.device, DeviceGroup) or self.spec.kind.has_all
+
+    def _check_summed(self) -> None:
+        split = self.spec.aval.split
+        if split is not None and split.unreduced:
+            fail(
+                NotImplementedError,
+                f"A {self.aval.str_short()} is to be read.",
+                f"It is a sum over the mesh axes {split.summed_axes} that is still to be made.",
+                "Make it: jax.sharding.reshard(x, P(...)) without these unreduced axes.",
+            )
 
     @property
     def _is_host_addressable(self) -> bool:

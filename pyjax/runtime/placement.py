@@ -136,6 +136,13 @@ def _put(value: Any, target: Any) -> Any:
 
 def _spread(value: Any, group: DeviceGroup, sharding: Sharding) -> DeviceArray:
     """An array cut as told over the devices of a group."""
+    if isinstance(sharding, NamedSharding) and sharding.spec.unreduced:
+        fail(
+            NotImplementedError,
+            f"device_put to {sharding.spec}.",
+            "Devices would have summands of the array, and nothing says which.",
+            "Operations make such sums: jnp.dot(x, y, out_sharding=P(unreduced={...})).",
+        )
     if type(value) is not DeviceArray:
         aval = abstractify(value)
         if armed:

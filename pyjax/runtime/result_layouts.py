@@ -18,7 +18,7 @@ from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
 from pyjax.sharding.mesh import AxisType, Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding
-from pyjax.sharding.splits import spec_of
+from pyjax.sharding.splits import of_summands, spec_of
 from xla_backend.hlo.sharding import Sharding as HloSharding
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.device_group import DeviceGroup, GroupExecutable, device_group
@@ -95,7 +95,8 @@ def _described(
     """None: nothing is said. Words of random keys stay together."""
     physical = physical_aval(aval)
     if isinstance(sharding, NamedSharding):
-        return hlo_sharding(sharding, devices, len(physical.shape))
+        stored = of_summands(sharding, len(aval.shape))
+        return hlo_sharding(stored, devices, len(physical.shape))
     return HloSharding("replicated") if physical is not aval else None
 
 

@@ -41,6 +41,17 @@ def sharding_of(split: Split) -> NamedSharding:
     return NamedSharding(split.mesh, spec_of(split))
 
 
+def of_summands(sharding: NamedSharding, ndim: int) -> NamedSharding:
+    """The sharding of an array of `ndim` dimensions as it is stored: summands of a sum that is
+    still to be made lie along leading dimensions, one for each axis."""
+    spec = sharding.spec
+    if not spec.unreduced:
+        return sharding
+    axes = [name for name in sharding.mesh.axis_names if name in spec.unreduced]
+    entries = [*spec.partitions, *[None] * (ndim - len(spec.partitions))]
+    return NamedSharding(sharding.mesh, PartitionSpec(*axes, *entries))
+
+
 def explicit_context() -> AbstractMesh | None:
     """The mesh in context, if it has axes of type Explicit."""
     mesh = get_abstract_mesh()

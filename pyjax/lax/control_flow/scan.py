@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.core.errors import fail
+from pyjax.core.errors import fail, new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
@@ -184,6 +184,9 @@ def run_scan(
         carry_tree,
         traced.out_avals[:num_carry],
     )
+    for aval in traced.out_avals[num_carry:]:
+        if aval.split is not None and aval.split.unreduced:
+            raise _unreduced("ys of scan", aval)
     traced.check_aliases([*init_flat, *xs_flat])
     consts = traced.operands(constant_array)
     outs = scan_p.bind(
@@ -207,6 +210,8 @@ def _slice_aval(aval: Any) -> Any:
       ValueError: mesh axes split it.
     """
     split = aval.split
+    if split is not None and split.unreduced:
+        raise _unreduced("xs of scan", aval)
     if split is not None and split.entries[0] is not None:
         fail(
             ValueError,
@@ -215,6 +220,15 @@ def _slice_aval(aval: Any) -> Any:
             "lay the array out anew before: jax.sharding.reshard(xs, P(None, ...)).",
         )
     return aval.without_dim(0)
+
+
+def _unreduced(what: str, aval: Any) -> Exception:
+    return new_error(
+        NotImplementedError,
+        f"{what} of type {aval.str_short()}, a sum that is still to be made, are not supported.",
+        "its summands lie along a dimension before that of the steps",
+        "make the sum: jax.sharding.reshard(x, P(...)); carries may be such sums.",
+    )
 
 
 def _check_pair(traced: TracedFunction, f: Callable[..., Any]) -> int:

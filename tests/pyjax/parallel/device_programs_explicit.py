@@ -98,6 +98,58 @@ _BODIES = {
         assert raises(pyjax.errors.ShardingTypeError, "ambiguous", lambda: x @ x.T)
         assert pyjax.reshard(x, on(P("y"))).sharding == on(P("y", None))
     """,
+    "sums that are still to be made": """
+        sums = P(None, None, unreduced={"y"})
+        with pyjax.set_mesh(explicit):
+            x, w = to(D, P(None, "y")), to(D.T, P("y"))
+            for run in (lambda f: f, pyjax.jit):
+                u = run(lambda x, w: jnp.dot(x, w, out_sharding=sums))(x, w)
+                assert u.sharding == on(sums) and repr(u) == "Array(shape=(8, 8), dtype=float32)"
+                for k, shard in enumerate(u.addressable_shards):
+                    part = slice(2 * (k % 4), 2 * (k % 4) + 2)
+                    near(shard.data, D[:, part] @ D.T[part])
+                assert raises(NotImplementedError, "is to be read", lambda: np.asarray(u))
+                whole = D @ D.T
+                for spec in (P(), P("y"), P("x", "y"), P(("y", "x"))):
+                    made = run(lambda u: pyjax.reshard(u, spec))(u)
+                    near(made, whole)
+                    assert pyjax.typeof(made).split == to(D, spec).aval.split
+                f = lambda u: pyjax.reshard((u + u.T).sum(0), P())
+                near(run(f)(u), (whole + whole.T).sum(0))
+                near(run(lambda u: pyjax.reshard(jnp.concatenate([u, u])[4:12], P()))(u),
+                     np.concatenate([whole, whole])[4:12])
+                total = lambda x: pyjax.reshard(
+                    lax.reduce_sum(x, (1,), out_sharding=P(None, unreduced={"y"})), P())
+                near(run(total)(x), D.sum(1))
+                pairs = to(np.stack([D, 2 * D]), P(None, None, "y"))
+                v = run(pyjax.vmap(lambda x: jnp.dot(x, w, out_sharding=sums)))(pairs)
+                near(pyjax.reshard(v, P()), np.stack([whole, 2 * whole]))
+                near(pyjax.reshard(pyjax.reshard(to(D, P()), sums), P()), D)
+            text = pyjax.jit(lambda u: pyjax.reshard(u, P("y"))).lower(u).compile().as_text()
+            assert "reduce-scatter" in text or "all-reduce" in text
+            assert raises(NotImplementedError, "summands", lambda: pyjax.device_put(D, on(sums)))
+    """,
+    "gradients that are summed once": """
+        batches = np.stack([D, D.T, D * D])
+        loss = lambda w, m: (jnp.tanh(m @ jnp.sin(w)) ** 2).sum()
+        want = sum(pyjax.grad(loss)(D, m) for m in batches)
+        with pyjax.set_mesh(explicit):
+            def accumulate(w, batches):
+                w = pyjax.reshard(w, P(None, None, reduced={"x"}))
+                zero = jnp.zeros((8, 8), out_sharding=P(None, None, unreduced={"x"}))
+                step = lambda total, m: (total + pyjax.grad(loss)(w, m), None)
+                return pyjax.reshard(lax.scan(step, zero, batches)[0], P("x"))
+            f = pyjax.jit(accumulate)
+            given = to(D, P()), to(batches, P(None, "x"))
+            near(f(*given), want)
+            text = f.lower(*given).compile().as_text()
+            count = text.count("all-reduce(") + text.count("reduce-scatter(")
+            assert count == 1, text
+            gathered = lambda w, m: loss(pyjax.reshard(w, P(None, None, reduced={"x"})), m)
+            g = pyjax.jit(pyjax.grad(gathered))(to(D, P("x")), to(D, P("x")))
+            assert g.sharding == on(P("x", None))
+            near(g, pyjax.grad(loss)(D, D))
+    """,
     "one axis is the compiler's": """
         mixed = pyjax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto),
                                 devices=devices)

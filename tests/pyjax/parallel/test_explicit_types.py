@@ -31,6 +31,8 @@ BOTH = array(8, 8, spec=P(("x", "y")))
 IMAGES = array(8, 4, 8, 8, spec=P("x"))
 FILTERS = array(6, 4, 3, 3)
 TWO = np.array([1, 2])
+SUMS = P(None, None, unreduced={"y"})
+U = array(8, 8, spec=SUMS)
 NUMBERS = array(8, spec=P("x"), dtype="int32")
 
 Case = tuple[Callable[..., Any], tuple[Any, ...], str]
@@ -135,6 +137,39 @@ TYPES: dict[str, Case] = {
         pyjax.vmap(pyjax.shard_map(lambda b: lax.psum(b, "y"), out_specs=P())), (X,),
         "float32[8@x,2]",
     ),
+    "a sum to be made": (
+        lambda x, w: jnp.dot(x, w, out_sharding=SUMS), (COLUMNS, array(8, 8, spec=P("y"))),
+        "float32[8,8]{U:y}",
+    ),
+    "sums of sums": (
+        lambda u: jnp.concatenate([u + u, u.T]).astype("bfloat16"), (U,), "bfloat16[16,8]{U:y}"
+    ),
+    "sum of a sum": (lambda u: u.sum(0), (U,), "float32[8]{U:y}"),
+    "sum over what is split": (
+        lambda x: lax.reduce_sum(x, (1,), out_sharding=P(None, unreduced={"y"})), (COLUMNS,),
+        "float32[8]{U:y}",
+    ),
+    "sum that is made": (lambda u: reshard(u, P("y")), (U,), "float32[8@y,8]"),
+    "sum that is split": (
+        lambda u: reshard(u, P("x", unreduced={"y"})), (U,), "float32[8@x,8]{U:y}"
+    ),
+    "times a reduced one": (lambda u, r: u * r, (U, array(8, 8, spec=P(reduced={"y"}))),
+                            "float32[8,8]{U:y}"),
+    "reduced": (lambda r: jnp.sin(r * 2).T, (array(8, 8, spec=P(reduced={"x"})),),
+                "float32[8,8]{R:x}"),
+    "grad of a reduced one": (
+        pyjax.grad(lambda w, x: (x @ jnp.sin(w)).sum()), (array(8, 8, spec=P(reduced={"x"})), ROWS),
+        "float32[8,8]{U:x}",
+    ),
+    "grad of one that is gathered": (
+        pyjax.grad(lambda w, x: (x @ reshard(w, P(None, None, reduced={"x"}))).sum()), (ROWS, ROWS),
+        "float32[8@x,8]",
+    ),
+    "vmap of a sum to be made": (
+        pyjax.vmap(lambda x, w: jnp.dot(x, w, out_sharding=SUMS)),
+        (array(2, 8, 8, spec=P(None, None, "y")), array(2, 8, 8, spec=P(None, "y"))),
+        "float32[2,8,8]{U:y}",
+    ),
     "jit": (jit(lambda x: jit(jnp.sin)(x).T), (X,), "float32[8@y,8@x]"),
     "grad": (pyjax.grad(lambda x: (x**2).sum()), (X,), "float32[8@x,8@y]"),
     "grad of a whole one": (
@@ -219,6 +254,26 @@ def test_types(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], type[Exception], str]] = {
+    "sum and whole": (lambda u: u + 1, (U,), ShardingTypeError, "implicit communication"),
+    "product of a sum": (lambda u: u * 2, (U,), ShardingTypeError, "RHS should be reduced along"),
+    "sine of a sum": (jnp.sin, (U,), NotImplementedError, "unreduced rule for sin"),
+    "dot of a sum": (jnp.dot, (U, WHOLE), ShardingTypeError, "cannot be unreduced"),
+    "sum over other axes": (
+        lambda x, w: jnp.dot(x, w, out_sharding=P(unreduced={"x"})),
+        (COLUMNS, array(8, 8, spec=P("y"))), ShardingTypeError, "equal to the contracting specs",
+    ),
+    "sum over what is whole": (
+        lambda x, w: jnp.dot(x, w, out_sharding=SUMS), (COLUMNS, WHOLE), ShardingTypeError,
+        "sharded identically",
+    ),
+    "reduced and whole": (
+        jnp.add, (array(8, 8, spec=P(reduced={"x"})), WHOLE), ShardingTypeError,
+        "reduced across the same mesh axes",
+    ),
+    "scan over sums": (
+        lambda u: lax.scan(lambda c, r: (c, None), 0.0, u), (U,), NotImplementedError,
+        "xs of scan of type",
+    ),
     "add": (
         lambda x: x + x.T, (X,), ShardingTypeError,
         r"add got incompatible shardings for broadcasting: \('x', 'y'\), \('y', 'x'\)",
