@@ -30,6 +30,8 @@ _OWN_NESTS = frozenset(
         Opcode.SELECT_AND_SCATTER,
     }
 )
+# Roots that write over their first operand.
+_UPDATES = frozenset({Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER})
 _SAME_ELEMENTS = frozenset({Opcode.BITCAST, Opcode.RESHAPE})
 
 
@@ -39,7 +41,7 @@ def in_place_operands(node: Instruction) -> list[tuple[int, int]]:
     if opcode is Opcode.FUSION:
         pairs: list[tuple[int, int]] = []
         for leaf, root in enumerate(node.called[0].outputs):
-            if root.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+            if root.opcode in _UPDATES:
                 target = root.operands[0]
                 if target.opcode is Opcode.PARAMETER:
                     pairs.append((target.parameter_number, leaf))

@@ -75,6 +75,7 @@ LEVELS: dict[str, int] = {
     "cse": 1,
     "fusion": 1,
     "gemm-epilogue-fusion": 1,
+    "scatter-prologue-fusion": 1,
     # It saves passes over memory, and takes a third of the time that fusion takes.
     "row-fusion": 2,
     # They look at whole loops, or at pairs of computations.

@@ -12,29 +12,8 @@ from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion import ControlFlowFusion
 from xla_backend.passes.fusion_records import record_epilogue
 from xla_backend.passes.gemm_epilogue_fusion import planned_epilogue
+from xla_backend.passes.light_work import copy_body, is_light
 from xla_backend.passes.output_fusion import PRODUCTS, is_output_fusion, product_of
-
-# Done again for each block that reads an element: no more than a load takes.
-_LIGHT = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.BROADCAST,
-        Opcode.COMPARE,
-        Opcode.CONSTANT,
-        Opcode.CONVERT,
-        Opcode.COPY,
-        Opcode.IOTA,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULTIPLY,
-        Opcode.NEGATE,
-        Opcode.PARAMETER,
-        Opcode.REDUCE_PRECISION,
-        Opcode.RESHAPE,
-        Opcode.SELECT,
-        Opcode.SUBTRACT,
-    }
-)
 
 
 class ProductPrologueFusion(ControlFlowFusion):
@@ -90,7 +69,7 @@ def _work_of(node: Instruction, product: Instruction, operand: Instruction) -> I
     if source.attributes.kind is not FusionKind.LOOP:
         return None
     body = source.called[0].instructions
-    return source if all(n.opcode in _LIGHT and n.shape.is_array for n in body) else None
+    return source if all(is_light(n) for n in body) else None
 
 
 def _fuse(computation: Computation, node: Instruction, product: Instruction) -> Computation | None:
@@ -116,7 +95,7 @@ def _fuse(computation: Computation, node: Instruction, product: Instruction) -> 
             return fused.add(clone_instruction(work, [parameter(o) for o in work.operands]))
         root = work.called[0].root
         assert root is not None
-        return _copy_body(fused, work.called[0], [parameter(o) for o in work.operands])[root]
+        return copy_body(fused, work.called[0], [parameter(o) for o in work.operands])[root]
 
     if node is product:
         fused.root = fused.add(clone_instruction(node, [operand(o, o) for o in node.operands]))
@@ -124,7 +103,7 @@ def _fuse(computation: Computation, node: Instruction, product: Instruction) -> 
         body = node.called[0]
         arguments = [operand(o, p) for o, p in zip(node.operands, body.parameters)]
         assert body.root is not None
-        fused.root = _copy_body(fused, body, arguments)[body.root]
+        fused.root = copy_body(fused, body, arguments)[body.root]
     planned = planned_epilogue(fused)
     if planned is None:
         return None
@@ -135,16 +114,3 @@ def _fuse(computation: Computation, node: Instruction, product: Instruction) -> 
     record_epilogue(fusion, planned)
     computation.replace(node, computation.add(fusion))
     return fused
-
-
-def _copy_body(
-    fused: Computation, body: Computation, arguments: list[Instruction]
-) -> dict[Instruction, Instruction]:
-    """Copy a computation into another one, on arguments that are there."""
-    copies: dict[Instruction, Instruction] = {}
-    for node in topological_order(body):
-        if node.opcode is Opcode.PARAMETER:
-            copies[node] = arguments[node.parameter_number]
-        else:
-            copies[node] = fused.add(clone_instruction(node, [copies[o] for o in node.operands]))
-    return copies

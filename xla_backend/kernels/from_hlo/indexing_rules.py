@@ -53,6 +53,9 @@ def unclamped(e: ElementalEmitter, start: Value, maximum: int) -> tuple[Index, V
         top = b.constant(start.type, maximum)
         inside = b.compute(Opcode.COMPARE, P.PRED, (start, top), LESS_EQUAL)
         return index, inside
+    place = next(iter(index.terms), None)
+    if isinstance(place, Value) and place.type is start.type:
+        return index, b.compute(Opcode.COMPARE, P.PRED, (place, start), EQUAL)
     value = b.index_value(index, P.S64)
     original = start if start.type is P.S64 else b.compute(Opcode.CONVERT, P.S64, (start,))
     return index, b.compute(Opcode.COMPARE, P.PRED, (value, original), EQUAL)

@@ -224,12 +224,12 @@ def combine_into(
     operands, _, updates = scatter_operands(node)
     linear = base + linearize(target, operands[0].shape.dimensions)
     new = [e.value(u, at) for u in updates]
-    with e.guarded(guard):
-        # A combination that ignores the old value needs no load: any value will do.
-        old = [
-            e.load(output, linear, u.shape.element_type, mutable=True) if reads else n
-            for output, u, reads, n in zip(outputs, updates, reads_old(node), new)
-        ]
+    # The place is one of the operand whatever the guard says. A combination that ignores the old
+    # value needs no load: any value will do.
+    old = [
+        e.load(output, linear, u.shape.element_type, mutable=True) if reads else n
+        for output, u, reads, n in zip(outputs, updates, reads_old(node), new)
+    ]
     for output, result in zip(outputs, combined(e, node, old, new)):
         e.store(output, linear, result, guard)
 

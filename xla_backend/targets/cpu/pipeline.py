@@ -19,6 +19,7 @@ from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
 from xla_backend.passes.reduce_scatter_leading_dimension import ReduceScatterLeadingDimension
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
+from xla_backend.passes.scatter_prologue_fusion import ScatterPrologueFusion
 from xla_backend.passes.standard import (
     before_fusion,
     collective_optimization,
@@ -62,6 +63,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         DeadCodeElimination(),
         # What is dead is gone; the next asks which operands are read where results are written.
         RowPlanAnnotator(),
+        ScatterPrologueFusion(),
         # After loop fusion, which decides what belongs to one loop.
         GemmEpilogueFusion(
             partial(takes_epilogue, target_for(options)), one_result=options.memory_level == 3
