@@ -7,7 +7,7 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow fuzz fuzz-mutants stress oracle lint format bench gpu-check docs clean
+.PHONY: demo test test-slow fuzz fuzz-mutants stress oracle lint format bench budgets gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
@@ -50,8 +50,13 @@ format: $(VENV)/.ready-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Side by side with NumPy and, where it can be installed, JAX.
-bench: $(VENV)/.ready-demo,bench
+# All programs of the suite, side by side with the JAX of another Python; writes docs/benchmarks.md.
+# make bench PYTHON_WITH_JAX=/path/to/python ARGS="--note 'Nothing else ran.'"
+bench: $(VENV)/.ready-demo
+	$(BIN)/python -m benchmarks.suite --jax $(PYTHON_WITH_JAX) --output docs/benchmarks.md $(ARGS)
+
+# The table of budgets: with NumPy and, where it can be installed, JAX.
+budgets: $(VENV)/.ready-demo,bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # On a machine with an NVIDIA GPU: tests, corpus, compute-sanitizer and benchmarks, at most ten minutes, one report.

@@ -1,0 +1,38 @@
+"""`python -m benchmarks.suite --jax PYTHON [pattern]`: all programs (or those whose group or name
+has the pattern in it) by pyjax, and by the JAX of another interpreter; the report is a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.suite.measuring import measured
+from benchmarks.suite.programs import PROGRAMS
+from benchmarks.suite.report import page
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=__doc__)
+    parser.add_argument("pattern", nargs="?", default="", help="part of a group or of a name")
+    parser.add_argument("--jax", metavar="PYTHON", help="an interpreter that has JAX")
+    parser.add_argument("--seconds", type=float, default=0.1, help="of calls at a time")
+    parser.add_argument("--rounds", type=int, default=3, help="how often packages take turns")
+    parser.add_argument("--output", type=Path, help="where the page goes; else it is printed")
+    parser.add_argument("--note", default="", help="what else the page says of the machine")
+    chosen = parser.parse_args(words)
+    names = [n for n, p in PROGRAMS.items() if chosen.pattern in n or chosen.pattern in p.group]
+    pythons = {"pyjax": sys.executable} | ({"jax": chosen.jax} if chosen.jax else {})
+    done = list(measured(pythons, names, chosen.seconds, chosen.rounds))
+    how = f"Calls for {chosen.seconds:g} s at a time, {chosen.rounds} times in turn."
+    written = page(done, f"{how} {chosen.note}".strip())
+    if chosen.output is None:
+        print(written)
+    else:
+        chosen.output.write_text(written, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Loops and control flow, random numbers, and what a call costs: eager, traced, compiled."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import programs
+from benchmarks.suite.package import (
+    FRAMEWORK,
+    Made,
+    add,
+    add_all,
+    add_made,
+    jax,
+    jnp,
+    lax,
+    normal,
+    on,
+    program,
+    uniform,
+)
+
+add_made(
+    "loops",
+    [
+        ("scalar loop, 1000 steps", programs.scalar_loop),
+        ("scan that stacks and rotates, 1000 steps", programs.rotating_scan),
+        ("vmap of a while loop, 100 updates", programs.updates_in_lanes),
+        ("vmap of nested loops, 90 updates", programs.nested_updates_in_lanes),
+    ],
+)
+
+
+@program("loops", "scalar loop, 100,000 steps")
+def _long_loop() -> Made:
+    return lambda x: lax.fori_loop(0, 100_000, lambda _, x: x * 0.999 + 0.1, x), (jnp.float32(1),)
+
+
+@program("loops", "Newton's method in a while loop, vmapped 10,000 times")
+def _newton() -> Made:
+    def root(a: Any) -> Any:
+        better = lambda s: (s[0] - (s[0] ** 3 - a) / (3 * s[0] ** 2), s[1] + 1)
+        far = lambda s: (jnp.abs(s[0] ** 3 - a) > 1e-4 * a) & (s[1] < 50)
+        return lax.while_loop(far, better, (a, 0))[0]
+
+    return jax.vmap(root), (uniform(1, 9, 10_000),)
+
+
+@program("loops", "associative scan of 2×2 products, 4096")
+def _associative() -> Made:
+    return lambda m: lax.associative_scan(jnp.matmul, m), (normal(4096, 2, 2) * 0.5,)
+
+
+@program("loops", "cond and switch in a scan, 1000 steps")
+def _branches() -> Made:
+    def step(x: Any, i: Any) -> tuple[Any, Any]:
+        x = lax.switch(i % 3, [lambda x: x + 1, lambda x: x * 0.5, jnp.sin], x)
+        x = lax.cond(x.sum() > 0, lambda x: x - 0.1, lambda x: x + 0.1, x)
+        return x, x[0]
+
+    return lambda x: lax.scan(step, x, jnp.arange(1000)), (normal(64),)
+
+
+@program("loops", "gradient of an RNN in a scan, 200 steps")
+def _rnn() -> Made:
+    def loss(w: Any, xs: Any) -> Any:
+        step = lambda h, x: (jnp.tanh(h @ w + x), None)
+        return (lax.scan(step, jnp.zeros(64), xs)[0] ** 2).sum()
+
+    return jax.grad(loss), (normal(64, 64) * 0.1, normal(200, 64))
+
+
+def _draw(draw: Any) -> Any:
+    return lambda: (draw, (jax.random.key(0),))
+
+
+_DRAWS: list[tuple[str, Callable[[Any], Any]]] = [
+    ("normal, 1M", lambda k: jax.random.normal(k, (1_000_000,))),
+    ("uniform, 1M", lambda k: jax.random.uniform(k, (1_000_000,))),
+    ("bits, 1M", lambda k: jax.random.bits(k, (1_000_000,))),
+    ("permutation of 100,000", lambda k: jax.random.permutation(k, 100_000)),
+    ("gamma, 100,000", lambda k: jax.random.gamma(k, 2.0, (100_000,))),
+    ("categorical, 10,000 of 100", lambda k: jax.random.categorical(k, jnp.ones((10_000, 100)))),
+    ("split in 10,000 keys", lambda k: jax.random.key_data(jax.random.split(k, 10_000))),
+]
+for _name, _fun in _DRAWS:
+    add("random numbers", _name, _draw(_fun))
+
+
+add_all(
+    "calls",
+    [
+        ("eager x + y", lambda x, y: x + y, [(4,), (4,)]),
+        ("eager x[0]", lambda x: x[0], [(8,)]),
+        ("eager reshape", lambda x: x.reshape(2, 4), [(8,)]),
+        ("eager sum", lambda x: x.sum(), [(8,)]),
+        ("eager x @ y, 64²", lambda x, y: x @ y, [(64, 64)] * 2),
+        ("eager .at[].set", lambda x: x.at[1].set(2.0), [(8,)]),
+        ("eager gradient of sum(v*v)", lambda x: jax.grad(lambda v: (v * v).sum())(x), [(8,)]),
+        ("eager vmap", lambda x: jax.vmap(lambda v: v * 2 + 1)(x), [(8, 4)]),
+        ("np.asarray of a result", lambda x: np.asarray(x), [(8,)]),
+    ],
+    compiled=False,
+)
+add("calls", "jit call, two arguments", on(lambda x, y: x + y, (4,), (4,)))
+
+
+@program("calls", "jit call, 20 leaves")
+def _tree_call() -> Made:
+    return lambda t: {k: v + 1 for k, v in t.items()}, ({f"k{i}": normal(4) for i in range(20)},)
+
+
+@program("calls", "eager exp on a new shape", compiled=False)
+def _new_shapes() -> Made:
+    sizes = itertools.count(1000)
+    return lambda: jnp.exp(np.ones(next(sizes), np.float32))[:8], ()
+
+
+_numbers = itertools.count()
+
+
+def _unseen(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that no cache knows, of traces or on disk: one more result is a number of its
+    own."""
+    number = next(_numbers)
+    return lambda *arguments: (fun(*arguments), jnp.full(1, number, jnp.int32))
+
+
+def _add_compilations(name: str, make: Callable[[], Made]) -> None:
+    """Rows for tracing alone, and for tracing, lowering and compiling."""
+
+    def trace() -> Made:
+        fun, arguments = make()
+        return lambda: jax.make_jaxpr(_unseen(fun))(*arguments) and None, ()
+
+    def whole() -> Made:
+        fun, arguments = make()
+        return lambda: jax.jit(_unseen(fun)).lower(*arguments).compile() and None, ()
+
+    add("compiling", f"{name}: trace", trace, compiled=False)
+    add("compiling", f"{name}: trace, lower, compile", whole, compiled=False)
+
+
+_add_compilations("MLP step", lambda: programs.mlp_step(FRAMEWORK))
+_add_compilations("transformer step", lambda: programs.gpt_step(FRAMEWORK))
+_add_compilations("x * 2 + 1", on(lambda x: x * 2 + 1, (8,)))
+_add_compilations("scan", lambda: programs.rotating_scan(FRAMEWORK))

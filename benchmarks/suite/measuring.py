@@ -1,0 +1,209 @@
+"""Both packages in processes of their own, asked in turn, alone and beside busy processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.suite.programs import PROGRAMS, Program
+
+ROOT = Path(__file__).resolve().parents[2]
+BUSY = (2, 4)
+
+
+@dataclass
+class Figures:
+    """What was measured of one program in one package, in seconds and bytes.
+
+    Attributes:
+      cold, warm: the first call, with an empty cache on disk and with what the cold one kept.
+      steady: the median of later calls; least: the shortest of them.
+      beside: the mean of calls beside so many busy processes; 0: alone.
+      peak: bytes that a call adds to the resident ones at most.
+      error: what it failed with; then there is nothing else.
+    """
+
+    cold: float = float("nan")
+    warm: float = float("nan")
+    steady: float = float("nan")
+    least: float = float("nan")
+    beside: dict[int, float] = field(default_factory=dict)
+    peak: float | None = None
+    error: str | None = None
+
+
+@dataclass
+class Measured:
+    program: Program
+    figures: dict[str, Figures]
+    # How far the results are apart, relative to the largest; None: not compared.
+    difference: float | None = None
+
+
+class WorkerError(Exception):
+    """A program failed in its worker."""
+
+
+class Worker:
+    """A process of one package."""
+
+    def __init__(self, package: str, python: str, cache: str) -> None:
+        environment = os.environ | {
+            "BENCHMARKED": package,
+            "PYTHONPATH": str(ROOT),
+            "JAX_PLATFORMS": "cpu",
+            "PYJAX_CACHE_DIR": f"{cache}/pyjax",
+            "JAX_COMPILATION_CACHE_DIR": f"{cache}/jax",
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }
+        # The directory of JAX's cache is an option of pyjax, too, which has its own anyway.
+        if package == "pyjax":
+            for name in [n for n in environment if n.startswith("JAX_") and "CACHE" in n]:
+                del environment[name]
+        self.package = package
+        self._process = subprocess.Popen(
+            [python, "-m", "benchmarks.suite.worker"],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stderr=subprocess.DEVNULL, cwd=ROOT,
+        )  # fmt: skip
+
+    def ask(self, *request: Any) -> Any:
+        """Raises:
+        WorkerError: the program failed there, or the process ended.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise WorkerError("the process has ended") from None
+        line = self._process.stdout.readline()
+        if not line:
+            raise WorkerError(f"the process ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise WorkerError(answer["error"])
+        return answer["value"]
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many processes beside us that compute all the time."""
+    command = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def difference(files: Sequence[Path]) -> float | None:
+    """How far the arrays of two files are apart at most, relative to the largest value of each."""
+    if not all(file.exists() for file in files):
+        return None
+    ours, theirs = (list(np.load(file).values()) for file in files)
+    worst = 0.0
+    for a, b in zip(ours, theirs, strict=True):
+        if a.shape != b.shape:
+            return float("inf")
+        a, b = (np.asarray(x, np.complex128 if np.iscomplexobj(x) else np.float64) for x in (a, b))
+        known = np.isfinite(a) & np.isfinite(b)
+        if not np.array_equal(a[~known], b[~known], equal_nan=True):
+            return float("inf")
+        if known.any():
+            scale = np.abs(b[known]).max() or 1.0
+            worst = max(worst, float(np.abs(a[known] - b[known]).max() / scale))
+    return worst
+
+
+def measured(
+    pythons: Mapping[str, str], names: Sequence[str], seconds: float, rounds: int
+) -> Iterator[Measured]:
+    """Each program in each package (the keys; the values are interpreters that have it), asked in
+    turn: `rounds` times for `seconds` each."""
+    with TemporaryDirectory() as directory, ExitStack() as stack:
+        begin = lambda package, python: stack.enter_context(Worker(package, python, directory))
+        cold = {package: begin(package, python) for package, python in pythons.items()}
+        done = [_measure_alone(cold, PROGRAMS[n], directory, seconds, rounds) for n in names]
+        warm = {package: begin(package, python) for package, python in pythons.items()}
+        for each in done:
+            _measure_warm(warm, each, directory)
+        for count in BUSY:
+            with busy(count):
+                for each in done:
+                    _measure_beside(cold, each, count, seconds)
+        yield from done
+
+
+def _measure_alone(
+    workers: Mapping[str, Worker], program: Program, directory: str, seconds: float, rounds: int
+) -> Measured:
+    each = Measured(program, {package: Figures() for package in workers})
+    files = [Path(directory, f"{package}.npz") for package in workers]
+    calls: dict[str, list[float]] = {package: [] for package in workers}
+    for (package, worker), file in zip(workers.items(), files, strict=True):
+        file.unlink(missing_ok=True)
+        try:
+            made = worker.ask("make", program.name, str(file))
+        except WorkerError as error:
+            each.figures[package].error = str(error)
+            continue
+        each.figures[package].cold, each.figures[package].peak = made["first"], made["peak"]
+    for _ in range(rounds):
+        for package, figures in each.figures.items():
+            if figures.error is None:
+                calls[package] += workers[package].ask("time", program.name, seconds)
+    for package, taken in calls.items():
+        if taken:
+            figures = each.figures[package]
+            figures.steady, figures.least = statistics.median(taken), min(taken)
+            figures.beside[0] = statistics.fmean(taken)
+    if len(files) == 2:
+        each.difference = difference(files)
+    print(f"{program.name}: {line(each)}", flush=True)
+    return each
+
+
+def _measure_warm(workers: Mapping[str, Worker], each: Measured, directory: str) -> None:
+    for package, worker in workers.items():
+        if each.figures[package].error is None and each.program.compiled:
+            made = worker.ask("make", each.program.name, str(Path(directory, "again.npz")))
+            each.figures[package].warm = made["first"]
+            worker.ask("drop", each.program.name)
+
+
+def _measure_beside(
+    workers: Mapping[str, Worker], each: Measured, count: int, seconds: float
+) -> None:
+    for package, worker in workers.items():
+        if each.figures[package].error is None and each.program.compiled:
+            taken = worker.ask("time", each.program.name, seconds)
+            each.figures[package].beside[count] = statistics.fmean(taken)
+
+
+def line(each: Measured) -> str:
+    """The steady times, for who waits."""
+    return ", ".join(
+        f"{package} {figures.error or f'{figures.steady * 1e3:.4g} ms'}"
+        for package, figures in each.figures.items()
+    )

@@ -1,0 +1,156 @@
+"""The page: one table of all programs, means of groups, and what is slower than allowed."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+
+from benchmarks.suite.measuring import BUSY, Figures, Measured
+
+ALLOWED = 1.05
+Quantity = Callable[[Figures], float]
+
+
+def _beside(count: int) -> Quantity:
+    return lambda f: f.beside.get(count, math.nan)
+
+
+def _stretch(count: int) -> Quantity:
+    """How much longer a call takes beside busy processes."""
+    return lambda f: _beside(count)(f) / _beside(0)(f)
+
+
+def _peak(figures: Figures) -> float:
+    """In MiB; what is below one counts as one."""
+    return math.nan if figures.peak is None else max(1.0, figures.peak / (1 << 20))
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "steady": lambda f: f.steady,
+    "cold": lambda f: f.cold,
+    "warm": lambda f: f.warm,
+    "peak": _peak,
+    **{f"beside {count}": _beside(count) for count in BUSY},
+}
+
+
+def ratio(each: Measured, quantity: Quantity) -> float:
+    """pyjax / JAX; NaN where one of them has no figure."""
+    if set(each.figures) != {"pyjax", "jax"}:
+        return math.nan
+    ours, theirs = (quantity(each.figures[package]) for package in ("pyjax", "jax"))
+    return ours / theirs if theirs else math.nan
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Of those that are numbers; NaN of none.
+
+    >>> geometric_mean([1.0, 4.0, float("nan")])
+    2.0
+    """
+    logarithms = [math.log(v) for v in values if v > 0]
+    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else math.nan
+
+
+_COLUMNS = """\
+Ratios are pyjax / JAX: below 1 pyjax is faster, or needs less. *steady*: the median of calls in
+turn; *cold*: the first call, without anything on disk; *warm*: the first call of a process after
+the cold one; *peak*: what one call adds to the resident memory (at least 1 MiB); *beside n*: the
+mean of calls beside n processes that compute all the time; *stretch n*: how many times as long as
+alone that is, for pyjax and for JAX. Programs that are not compiled as a whole have no *warm* and
+no *beside*.
+"""
+
+
+def page(done: Sequence[Measured], how: str) -> str:
+    """The whole report as Markdown; `how` says how it was measured."""
+    groups = list(dict.fromkeys(each.program.group for each in done))
+    parts = [
+        "# Benchmarks\n",
+        f"{len(done)} programs, each written once and run by pyjax and JAX. {how} {machine()}\n",
+        _COLUMNS,
+        "## Geometric means\n",
+        _means(done, groups),
+        f"\n## Above {ALLOWED}\n",
+        _misses(done),
+        "\n## All programs\n",
+        _table(done),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def machine() -> str:
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
+    return (
+        f"{platform.machine()}, {os.cpu_count()} CPUs, load {load:.1f} at the end, Python "
+        f"{platform.python_version()}."
+    )
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _head(cells: Sequence[str]) -> list[str]:
+    return [_row(cells), "|" + "---|" * len(cells)]
+
+
+def _number(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2f}" if value < 9.995 else f"{value:.3g}"
+
+
+def _means(done: Sequence[Measured], groups: Sequence[str]) -> str:
+    stretches = [f"stretch {c}: pyjax, JAX" for c in BUSY]
+    lines = _head(["group", "programs", *QUANTITIES, *stretches])
+    for group in (*groups, "all"):
+        inside = [e for e in done if group in (e.program.group, "all")]
+        means = [_number(geometric_mean(ratio(e, q) for e in inside)) for q in QUANTITIES.values()]
+        for count in BUSY:
+            both = [
+                geometric_mean(_stretch(count)(e.figures[p]) for e in inside if p in e.figures)
+                for p in ("pyjax", "jax")
+            ]
+            means.append(", ".join(map(_number, both)))
+        lines.append(_row([group, str(len(inside)), *means]))
+    return "\n".join(lines)
+
+
+def _misses(done: Sequence[Measured]) -> str:
+    lines = []
+    for name, quantity in QUANTITIES.items():
+        worse = [(ratio(e, quantity), e.program.name) for e in done]
+        worse = sorted((pair for pair in worse if pair[0] > ALLOWED), reverse=True)
+        listed = "; ".join(f"{program} {_number(value)}" for value, program in worse)
+        lines.append(f"- **{name}**: {len(worse)} of {len(done)}{': ' if listed else ''}{listed}.")
+    apart = [
+        e.program.name
+        for e in done
+        if e.difference is not None and e.difference > (e.program.tolerance or 0)
+    ]
+    failed = [
+        f"{e.program.name} ({p}: {f.error})" for e in done for p, f in e.figures.items() if f.error
+    ]
+    lines.append(f"- **Results apart**: {'; '.join(apart) or 'none'}.")
+    lines.append(f"- **Failed**: {'; '.join(failed) or 'none'}.")
+    return "\n".join(lines)
+
+
+def _seconds(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if value * scale >= 1:
+            return f"{value * scale:.3g} {unit}"
+    return f"{value * 1e6:.3g} us"
+
+
+def _table(done: Sequence[Measured]) -> str:
+    lines = _head(["group", "program", "JAX", "pyjax", *QUANTITIES, "results apart by"])
+    for e in done:
+        times = [_seconds(e.figures[p].steady) if p in e.figures else "-" for p in ("jax", "pyjax")]
+        ratios = [_number(ratio(e, q)) for q in QUANTITIES.values()]
+        apart = "-" if e.difference is None else f"{e.difference:.1g}"
+        lines.append(_row([e.program.group, e.program.name, *times, *ratios, apart]))
+    return "\n".join(lines)

@@ -1,0 +1,127 @@
+"""The benchmarks: programs over devices give what they say; the suite measures and reports."""
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.suite.measuring import Figures, Measured, difference, measured
+from benchmarks.suite.programs import PROGRAMS, Program
+from benchmarks.suite.report import page
+
+ROOT = Path(__file__).resolve().parents[1]
+
+SEVERAL_DEVICES = """
+import numpy as np
+import pyjax
+from benchmarks.__main__ import frameworks
+from benchmarks.several_devices import COLLECTIVES, collective, rows, training
+
+pyjax.config.update("jax_num_cpu_devices", 2)
+f = frameworks(with_jax=False)["pyjax"]
+expected = {
+    "all-reduce": (16, 2),
+    "all-gather": (32, 1),
+    "reduce-scatter": (8, 2),
+    "all-to-all": (16, 1),
+    "permute": (16, 1),
+}
+assert set(expected) == set(COLLECTIVES)
+for name, (size, value) in expected.items():
+    np.testing.assert_array_equal(collective(f, name, 2, 8)(), np.full(size, value))
+alone, split = (training(f, count)() for count in (1, 2))
+assert [w.shape for w in split] == [(512, 512)] * 3
+assert len(split[0].devices()) == 2 and len(alone[0].devices()) == 1
+assert len({name for name, _, _ in rows()}) == len(list(rows())) == 44
+"""
+
+
+def run(*words):
+    command = [sys.executable, *words]
+    done = subprocess.run(command, capture_output=True, timeout=120, cwd=ROOT, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_programs_of_several_devices():
+    run("-c", SEVERAL_DEVICES)
+
+
+def test_rows_of_several_devices():
+    printed = run("-m", "benchmarks.several_devices", "permute of 2 x 4 KiB")
+    (row,) = [line for line in printed.splitlines() if line.startswith("| permute")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[0] == "permute of 2 x 4 KiB"
+    assert float(cells[2].removesuffix(" ms")) > 0
+
+
+def test_the_suite_has_many_programs_of_each_family():
+    assert len(PROGRAMS) >= 100
+    groups = [program.group for program in PROGRAMS.values()]
+    assert min(groups.count(group) for group in groups) >= 5
+
+
+def test_the_suite_measures_each_package(monkeypatch):
+    monkeypatch.setattr("benchmarks.suite.measuring.BUSY", (1,))
+    (done,) = measured({"pyjax": sys.executable}, ["jit call, two arguments"], 0.01, 2)
+    figures = done.figures["pyjax"]
+    assert figures.error is None
+    assert 0 < figures.least <= figures.steady < figures.cold
+    assert figures.warm > 0
+    assert set(figures.beside) == {0, 1}
+    assert done.difference is None
+
+
+def test_what_fails_is_reported():
+    """A worker without its package ends at once."""
+    (done,) = measured({"no_package": sys.executable}, ["jit call, two arguments"], 0.01, 1)
+    assert "ended" in done.figures["no_package"].error
+    assert "jit call, two arguments (no_package: the process" in page([done], "")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0),
+        ([1.0, 2.5], [1.0, 2.0], 0.25),
+        ([np.nan, np.inf], [np.nan, np.inf], 0),
+        ([np.nan, 1], [1, 1], math.inf),
+        ([1 + 1j], [1 - 1j], math.sqrt(2)),
+        ([1, 2, 3], [1, 2], math.inf),
+    ],
+)
+def test_differences_of_results(tmp_path, ours, theirs, expected):
+    files = [tmp_path / "ours.npz", tmp_path / "theirs.npz"]
+    for file, values in zip(files, (ours, theirs), strict=True):
+        np.savez(file, np.array(values))
+    assert difference(files) == pytest.approx(expected)
+
+
+def test_the_page_has_means_and_what_is_slower():
+    def row(name, ours, theirs, apart):
+        figures = {
+            package: Figures(cold=1, warm=1, steady=s, beside={0: s, 2: 2 * s, 4: 3 * s}, peak=0)
+            for package, s in (("pyjax", ours), ("jax", theirs))
+        }
+        return Measured(Program(name, "family", lambda: (print, ())), figures, apart)
+
+    printed = page([row("quick", 1e-3, 4e-3, 0.0), row("slow", 4e-3, 4e-3 / 9, 0.5)], "As told.")
+    assert (
+        "| family | 2 | 1.50 | 1.00 | 1.00 | 1.00 | 1.50 | 1.50 | 2.00, 2.00 | 3.00, 3.00 |"
+        in printed
+    )
+    assert "- **steady**: 1 of 2: slow 9.00." in printed
+    assert "- **cold**: 0 of 2." in printed
+    assert "- **Results apart**: slow." in printed
+    assert "| family | quick | 4 ms | 1 ms | 0.25 | 1.00 |" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", sorted({program.group for program in PROGRAMS.values()}))
+def test_every_program_of_the_suite_runs(group):
+    names = [name for name, program in PROGRAMS.items() if program.group == group]
+    done = list(measured({"pyjax": sys.executable}, names, 0.001, 1))
+    assert {each.program.name: each.figures["pyjax"].error for each in done} == dict.fromkeys(names)
