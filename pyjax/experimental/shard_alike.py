@@ -6,15 +6,16 @@ from typing import Any
 
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import new_error
-from pyjax.core.tree_util import tree_flatten
+from pyjax.core.tree_util import tree_flatten, tree_unflatten
+from pyjax.lax.shard_alike import shard_alike_p
 
 
 def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
-    """Ask that two pytrees of arrays lie alike on the devices, whatever else says where one does.
-    An array has one device today, so they do.
+    """Ask that two pytrees of arrays lie alike over the devices of a program: where something says
+    how an array lies, the other one does, too.
 
     Returns:
-      Both, unchanged.
+      Both, with the same values.
     Raises:
       ValueError: structures or shapes differ.
 
@@ -37,4 +38,5 @@ def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
                 f"The leaves shapes of `x` and `y` should match. Got `x` leaf shape: {a.shape} and "
                 f"`y` leaf shape: {b.shape}. Give them one shape.",
             )
-    return x, y
+    pairs = [shard_alike_p.bind(a, b) for a, b in zip(xs, ys)]
+    return tuple(tree_unflatten(x_tree, list(leaves)) for leaves in zip(*pairs)) or (x, y)

@@ -23,6 +23,7 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
+from pyjax.interpreters.splits import AS_TYPED, split_rules
 from pyjax.lax.callbacks import one_by_one
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
@@ -111,6 +112,7 @@ call_exported_p = define_primitive(
     lowering=_lowering,
     multiple_results=True,
 )
+split_rules[call_exported_p] = AS_TYPED
 
 
 # -- with its derivative ---------------------------------------------------------------------------

@@ -106,6 +106,7 @@ class ModuleContext:
         self.devices = devices
         self.manual: ManualMesh | None = None  # inside of what says itself what each device does
         self._channels = itertools.count(1)
+        self._groups = itertools.count()
         self.computations: dict[Any, Computation] = {}
         self.keep_alive: list[Any] = []  # jaxprs whose ids are keys of `computations`
         self.host_callbacks: list[
@@ -117,6 +118,10 @@ class ModuleContext:
     def next_channel(self) -> int:
         """A number that no other collective has."""
         return next(self._channels)
+
+    def next_group(self) -> int:
+        """A number for values that are to lie alike."""
+        return next(self._groups)
 
     def by_each_device(self, call: Instruction) -> Instruction:
         """Mark what each device does itself, where the program says that (`shard_map`)."""

@@ -51,7 +51,11 @@ class Plan:
             kind = annotation(node)
             if kind == TO_PARTS:
                 continue  # that follows from how the operand is cut
-            if node.opcode is Opcode.PARAMETER or kind:
+            if (
+                node.opcode is Opcode.PARAMETER
+                or kind
+                or (node is not root and _acts(node, sharding))
+            ):
                 outside = node.opcode is Opcode.PARAMETER
                 for value, own in self._given(node, sharding, outside):
                     given.setdefault(value, own)
@@ -68,6 +72,7 @@ class Plan:
                 if annotation(node) == CONSTRAINT:
                     operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
                     self.values.links.append((operand, result))
+        self.values.links += self._alike(said)
         self.specs = propagate(self.values, self.mesh, given, self.manual, self._inferred)
         for parameter in module.entry.parameters:
             for value in self.values.of(parameter):
@@ -86,6 +91,19 @@ class Plan:
         self.called: dict[Computation, Computation] = {}
         self.combinations: dict[tuple[Opcode, PrimitiveType], Computation] = {}
         self.new = HloModule(module.name)
+
+    def _alike(
+        self, said: Mapping[Instruction, Sharding]
+    ) -> Iterator[tuple[ArrayValue, ArrayValue]]:
+        """Pairs of values that are to be cut alike: they are of one group."""
+        first: dict[int, ArrayValue] = {}
+        for node, sharding in said.items():
+            if sharding.group is not None and node.shape.is_array:
+                (value,) = self.values.of(node)
+                _, number = sharding.group
+                if number in first:
+                    yield first[number], value
+                first.setdefault(number, value)
 
     def _inferred(self, node: Instruction, operands: Sequence[Spec]) -> Sequence[Spec]:
         """What a call says of its results."""
@@ -170,6 +188,14 @@ class Plan:
                 node.called = [self.clone_of(c) for c in node.called]
             self.called[computation] = self.new.add_computation(found)
         return found
+
+
+def _acts(node: Instruction, sharding: Sharding) -> bool:
+    """Whether what an ordinary instruction says of its array is for the partitioner. Where devices
+    do something themselves it only marks that."""
+    if not node.shape.is_array or node.opcode is Opcode.GET_TUPLE_ELEMENT:
+        return False
+    return sharding.kind not in ("manual", "unknown") and not sharding.manual_axes
 
 
 def _closed(value: ArrayValue) -> Given:

@@ -223,6 +223,19 @@ PROGRAMS = {
         assert raises(ValueError, "runs on 8 devices, and execution_devices has 4",
                       lambda: deserialize_and_load(*parts, execution_devices=devices[:4]))
     """,
+    "arrays that lie alike": """
+        from pyjax.experimental.shard_alike import shard_alike
+        x, y = put(DATA, P("a", "b")), 2 * DATA
+        one, other = pyjax.jit(lambda x, y: shard_alike(x, y + 1))(x, y)
+        assert other.sharding == one.sharding == over(P("a", "b"))
+        assert np.array_equal(one, DATA) and np.array_equal(other, y + 1)
+        f = lambda x: (shard_alike(x, x.T @ x)[1] ** 2).sum()
+        near = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4)
+        want = pyjax.grad(lambda x: ((x.T @ x) ** 2).sum())(DATA / 64)
+        near(pyjax.jit(pyjax.grad(f))(x / 64), want)
+        both = pyjax.vmap(lambda x, y: shard_alike(x, y))(x, x)
+        assert all(np.array_equal(v, DATA) for v in both)
+    """,
     "copies, pickles, text": """
         import copy, pickle
         x = put(DATA, P("a", "b"))

@@ -462,3 +462,28 @@ def test_donated_parts_become_results_with_parts_of_their_shape(name):
     module.aliases = (InputOutputAlias((0,), 0),)
     found = partitioned(module).aliases
     assert {alias.output_index: alias.parameter for alias in found} == wanted
+
+
+def test_what_an_ordinary_instruction_says_acts():
+    done = check(
+        param("x", "f32[8,12]", 0, WHOLE)
+        + f"s = f32[8,12] multiply(x, x), sharding={ROWS}\n"
+        + f"ROOT r = f32[8,12] add(s, x), sharding={WHOLE}",
+        4,
+    )
+    assert collectives(done) == {"all-gather": 1}
+
+
+def test_values_of_a_group_are_cut_alike():
+    alike = ', custom_call_target="Sharding", sharding={unknown shard_as 3}\n'
+    done = check(
+        param("x", "f32[8,12]", 0, ROWS)
+        + param("y", "f32[8,12]", 1, WHOLE)
+        + f"a = f32[8,12] custom-call(x){alike}"
+        + "z = f32[8,12] multiply(y, y)\n"
+        + f"b = f32[8,12] custom-call(z){alike}"
+        + "c = f32[8,12] multiply(b, b)\n"
+        + f"ROOT r = f32[8,12] add(c, c), sharding={WHOLE}",
+        4,
+    )
+    assert collectives(done) == {"all-gather": 1}
