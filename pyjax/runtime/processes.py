@@ -17,7 +17,6 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.joined import Joined, joined
-from xla_backend.runtime.processes.world import Gathering
 
 
 class DistributedClient:
@@ -69,9 +68,9 @@ def _gathered(
     what: str,
 ) -> list[Any]:
     seconds = float(current_debug_options().xla_cpu_collective_timeout_seconds)
-    begun: list[Gathering] = []
+    begun: list[Any] = []
 
-    def watch(gathering: Gathering) -> None:
+    def watch(gathering: Any) -> None:
         begun[:] = [gathering]
         shared.exchanges.watch_gathering(gathering)
 
