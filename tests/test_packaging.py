@@ -38,3 +38,14 @@ def test_importing_leaves_out_what_few_programs_need() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+# A few more than there are: whoever adds many finds out what the import does with them.
+_MOST_MODULES = 420
+
+
+def test_importing_loads_no_more_modules_than_are_allowed() -> None:
+    program = "import sys, pyjax.numpy; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    modules = [m for m in done.stdout.split() if m.partition(".")[0] in ("pyjax", "xla_backend")]
+    assert 100 < len(modules) <= _MOST_MODULES
