@@ -226,6 +226,12 @@ def middle_maxima(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return lambda x: f.numpy.max(x, 1), (f.numpy.asarray(x),)
 
 
+def transforms_of_primes(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """1,000 Fourier transforms of length 97."""
+    x = np.random.default_rng(0).normal(size=(1000, 97)).astype(np.float32)
+    return f.numpy.fft.fft, (f.numpy.asarray(x),)
+
+
 def small_spectra(f: Framework) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Eigenvectors, singular vectors and QR factors of 1,000 matrices of 3×3."""
     a = f.numpy.asarray(np.random.default_rng(0).normal(size=(1000, 3, 3)).astype(np.float32))

@@ -12,7 +12,7 @@ from functools import partial
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.targets.cpu.routines.fft_plan import RADICES
+from xla_backend.targets.cpu.routines.fft_plan import LARGEST_PRIME, RADICES
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
 from xla_backend.targets.cpu.routines.registry import register_group
 
@@ -92,13 +92,14 @@ class Short:
         return results
 
 
-def _pass_name(t: P, radix: int) -> str:
+def _pass_name(t: P, radix: int | str) -> str:
     return f"pyjax_fft_{t}.pass_{radix}"
 
 
 def _emit_passes(t: P, module: ModuleWriter) -> None:
     for radix in RADICES:
         _emit_pass(module, t, radix)
+    _emit_prime_pass(module, t)
 
 
 def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
@@ -135,6 +136,81 @@ def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
     w.ret()
 
 
+def _emit_prime_pass(module: ModuleWriter, t: P) -> None:
+    """void pass(ptr source, ptr target, length, stride, ptr roots, radix), for any odd radix: as
+    `Short` has it, in loops."""
+    parameters = [
+        ("ptr noalias", "source"), ("ptr noalias", "target"), ("i64", "length"), ("i64", "stride"),
+        ("ptr", "roots"), ("i64", "radix"),
+    ]  # fmt: skip
+    w = module.function(_pass_name(t, "prime"), parameters)
+    lanes = Lanes(w, t)
+    short, real, ty = Short(lanes), element(lanes.ty), lanes.ty
+    sums, differences = (lanes.scratch(LARGEST_PRIME // 2) for _ in range(2))
+    others = w.isub("%radix", 1)
+    half = w.op("lshr", "i64", "%radix", "1")
+    own_roots = w.gep(real, "%roots", w.imul(w.imul("%length", others), 2))
+
+    def root(table: str, number: str) -> Pair:
+        parts = [
+            w.splat(ty, w.load(real, w.gep(real, table, w.iadd(w.imul(number, 2), part))))
+            for part in (0, 1)
+        ]
+        return parts[0], parts[1]
+
+    def pair(memory: str, at: str) -> Pair:
+        value = lanes.load(memory, at)
+        assert isinstance(value, tuple)
+        return value
+
+    with w.loop("0", "%length") as outer, w.loop("0", "%stride", guard=False) as inner:
+        p, q = outer.index, inner.index
+
+        def given(k: str, p: str = p, q: str = q) -> Pair:
+            row = w.iadd(p, w.imul("%length", k))
+            return pair("%source", w.iadd(w.imul(row, "%stride"), q))
+
+        def put(k: str, value: Pair, p: str = p, q: str = q) -> None:
+            row = w.iadd(w.imul(p, "%radix"), k)
+            at = w.iadd(w.imul(row, "%stride"), q)
+            lanes.store("%target", at, value)
+
+        def put_turned(k: str, value: Pair, p: str = p) -> None:
+            number = w.iadd(w.imul(p, others), w.isub(k, 1))
+            put(k, short.times(value, root("%roots", number)))
+
+        first = given("0")
+        with w.loop("1", w.iadd(half, 1), 1, [(ty, part) for part in first]) as loop:
+            low, high = given(loop.index), given(w.isub("%radix", loop.index))
+            total = short.add(low, high)
+            lanes.store(sums, w.isub(loop.index, 1), total)
+            lanes.store(differences, w.isub(loop.index, 1), short.sub(low, high))
+            loop.next = [*short.add((loop.carried[0], loop.carried[1]), total)]
+        put("0", (loop.results[0], loop.results[1]))
+        with w.loop("1", w.iadd(half, 1)) as results:
+            k = results.index
+            zero = const(ty, 0.0)
+            start = [("i64", k), *((ty, part) for part in (*first, zero, zero))]
+            with w.loop("0", half, 1, start, guard=False) as terms:
+                number, *carried = terms.carried
+                cosine, sine = root(own_roots, number)
+                both = pair(sums, terms.index), pair(differences, terms.index)
+                even = [w.fma(ty, cosine, both[0][part], carried[part]) for part in (0, 1)]
+                # Roots have the sine's negative.
+                odd = [
+                    w.fma(ty, w.fneg(ty, sine), both[1][part], carried[2 + part]) for part in (0, 1)
+                ]
+                following = w.iadd(number, k)
+                wraps = w.cmp("sge", "i64", following, "%radix")
+                following = w.select(wraps, "i64", w.isub(following, "%radix"), following)
+                terms.next = [following, *even, *odd]
+            _, even_real, even_imag, odd_real, odd_imag = terms.results
+            even_sum, turned = (even_real, even_imag), (odd_imag, w.fneg(ty, odd_real))
+            put_turned(k, short.add(even_sum, turned))
+            put_turned(w.isub("%radix", k), short.sub(even_sum, turned))
+    w.ret()
+
+
 def run_passes(lanes: Lanes, buffers: Pair) -> str:
     """All passes, from buffer to buffer; where the result is."""
     w = lanes.w
@@ -152,10 +228,12 @@ def run_passes(lanes: Lanes, buffers: Pair) -> str:
         for each in RADICES:
             with w.if_(w.cmp("eq", "i64", radix, str(each))):
                 w.call(_pass_name(lanes.t, each), "void", arguments)
+        with w.if_(w.cmp("sgt", "i64", radix, str(RADICES[-1]))):
+            w.call(_pass_name(lanes.t, "prime"), "void", [*arguments, ("i64", radix)])
         loop.next = [loop.carried[1], loop.carried[0]]
     return loop.results[0]
 
 
 def register_passes(t: P) -> None:
-    names = tuple(_pass_name(t, radix) for radix in RADICES)
+    names = tuple(_pass_name(t, radix) for radix in (*RADICES, "prime"))
     register_group(f"fft_passes_{t}", names, partial(_emit_passes, t))

@@ -9,6 +9,9 @@ import numpy as np
 
 # Tried in this order: fewer passes over the data come first.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
+# Larger primes have a pass of which the work is their square: up to this one that takes less time
+# than a convolution would.
+LARGEST_PRIME = 251
 # The longest transform of one group: two copies of its lanes should stay in the second cache.
 LONGEST = 4096
 # Roots of a product of two indices come from two tables, of this many low and the other high bits.
@@ -19,7 +22,7 @@ LOW_BITS = 10
 def factors(n: int) -> tuple[int, ...] | None:
     """The radices of the passes; None where a prime factor has none."""
     found = []
-    for radix in RADICES:
+    for radix in (*RADICES, *range(RADICES[-1] + 2, LARGEST_PRIME + 1, 2)):
         while n % radix == 0 and n > 1:
             found.append(radix)
             n //= radix
@@ -48,16 +51,19 @@ def _passes(n: int) -> Iterator[tuple[int, int, int, int]]:
     for radix in factors(n) or ():
         length //= radix
         yield radix, length, stride, start
-        start += length * (radix - 1)
+        start += length * (radix - 1) + (0 if radix in RADICES else radix)
         stride *= radix
 
 
 def pass_roots(n: int, dtype: np.dtype) -> np.ndarray:
-    """exp(-2 pi i p k / (length radix)) for each pass, p < length and 0 < k < radix."""
+    """exp(-2 pi i p k / (length radix)) for each pass, p < length and 0 < k < radix; of a large
+    prime exp(-2 pi i k / radix), k < radix, behind them."""
     tables = [np.zeros((0, 2))]
     for radix, length, _, _ in _passes(n):
         products = np.outer(np.arange(length), np.arange(1, radix)).reshape(-1)
         tables.append(_roots(products, length * radix))
+        if radix not in RADICES:
+            tables.append(_roots(np.arange(radix), radix))
     return np.concatenate(tables).astype(dtype)
 
 

@@ -278,10 +278,11 @@ def test_values_without_vectors(t):
     check(f"eigh_{t}", [batches, n, 1, nan, draw(t, nan.size, 4), values, info])
 
 
+@pytest.mark.parametrize("n", [12, 34])
 @pytest.mark.parametrize("t", fft.TYPES, ids=str)
-def test_fft(t):
+def test_fft(t, n):
     real = matrix_lanes.REALS[t]
-    outer, inner, n = 2, 3, 12
+    outer, inner = 2, 3
     size = outer * inner * n
     plan, roots = fft_plan.passes(n), fft_plan.pass_roots(n, real.numpy_dtype)
     rotations = fft_plan.rotations(n * inner, real.numpy_dtype).reshape(-1)
