@@ -18,7 +18,8 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """All leaves of a pytree as one vector, and the function that undoes it.
 
     Args:
-      pytree: of arrays and numbers; mixed dtypes are promoted to a common one.
+      pytree: of arrays and numbers; mixed dtypes are promoted to a common one. Leaves of one
+        dtype keep their weak types.
     Returns:
       (vector, unravel): `unravel(vector)` has the leaves' shapes and dtypes again.
     Raises (from unravel):
@@ -34,8 +35,10 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
         return empty, lambda vector: tree_unflatten(tree, [])
     kinds = [dtypes.dtype(leaf) for leaf in leaves]
     shapes = [np.shape(leaf) for leaf in leaves]
-    common = dtypes.result_type(*leaves)
-    vector = jnp.concatenate([jnp.ravel(jnp.asarray(leaf)).astype(common) for leaf in leaves])
+    common = dtypes.result_type(*kinds)
+    mixed = any(kind != common for kind in kinds)
+    flat = [jnp.ravel(jnp.asarray(leaf)) for leaf in leaves]
+    vector = jnp.concatenate([x.astype(common) for x in flat] if mixed else flat)
     stops = np.cumsum([int(np.prod(s)) for s in shapes]).tolist()
 
     def unravel(vector: Any) -> Any:
@@ -50,9 +53,11 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
                 f"the vector has dtype {dtypes.dtype(vector)}, but ravel_pytree gave {common}",
             )
         parts = jnp.split(jnp.asarray(vector), stops[:-1])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # complex to real drops a zero imaginary part
-            rebuilt = [p.reshape(s).astype(k) for p, s, k in zip(parts, shapes, kinds)]
+        rebuilt = [p.reshape(s) for p, s in zip(parts, shapes)]
+        if mixed:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # complex to real drops a zero imaginary part
+                rebuilt = [p.astype(k) for p, k in zip(rebuilt, kinds)]
         return tree_unflatten(tree, rebuilt)
 
     return vector, unravel

@@ -130,7 +130,7 @@ class _SignatureOfFunction:
         return inspect.signature(instance.__wrapped__)
 
 
-class Jit:
+class PjitFunction:
     """A function that is compiled when it is called; made by `jit`.
 
     >>> isinstance(pyjax.jit(jnp.sin), Wrapped)
@@ -611,7 +611,7 @@ def jit(
         elif backend is not None:
             target = get_backend(backend).devices()[0]
     signature = CallSignature(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return Jit(
+    return PjitFunction(
         fun,
         signature,
         keep_unused=keep_unused,

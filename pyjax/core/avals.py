@@ -236,6 +236,8 @@ class ShapedArray(AbstractValue):
             self._tangent = tangent
         return tangent
 
+    at_least_vspace = to_tangent_aval
+
     def str_short(self, short_dtypes: bool = False) -> str:
         """`float32[2,3]`, or with `short_dtypes` (jaxprs) `f32[2,3]`."""
         name = dtypes.short_dtype_name(self.dtype) if short_dtypes else dtype_name(self.dtype)

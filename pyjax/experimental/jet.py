@@ -153,13 +153,18 @@ def jet(
     return tree_unflatten(out_tree[0], values), tree_unflatten(out_tree[0], series_out)
 
 
+def _of_dtype(term: Any, dtype: Any) -> Array:
+    x = jnp.asarray(term)
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
 def _scaled(x: Array, terms: Terms, scales: Sequence[int]) -> Any:
     """A series as derivatives."""
     if jnp.issubdtype(x.dtype, jnp.inexact):
-        return [jnp.asarray(t, x.dtype) * s for t, s in zip(terms, scales)]
+        return [_of_dtype(t, x.dtype) * s for t, s in zip(terms, scales)]
     if all(is_concrete(t) and not np.any(t) for t in terms):
         return zero_series
-    return [jnp.asarray(t, to_inexact_dtype(x.dtype)) * s for t, s in zip(terms, scales)]
+    return [_of_dtype(t, to_inexact_dtype(x.dtype)) * s for t, s in zip(terms, scales)]
 
 
 jet2 = partial(jet, factorial_scaled=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import xla_backend
-from pyjax.api.jit import Jit
+from pyjax.api.jit import PjitFunction
 from pyjax.api.stages import result_names
 from pyjax.api.vjp import vjp
 from pyjax.core import dtypes
@@ -108,7 +108,7 @@ def export(
     [1.0, 1.0]
     """
     del _override_lowering_rules
-    if not isinstance(fun_jit, Jit):
+    if not isinstance(fun_jit, PjitFunction):
         fail(
             ValueError,
             f"export takes the result of jit, got {fun_jit!r}",

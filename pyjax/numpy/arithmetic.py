@@ -205,13 +205,12 @@ def power(x1: Any, x2: Any, /) -> Array:
         x1, x2 = util.promote_args_numeric("power", x1, x2)
         if not is_inexact(x1):
             return integer_power(*_same_shape("power", x1, x2))
-        return lax.pow(*_same_shape("power", x1, x2))
+        return lax.pow(x1, x2)
     # A float to an integer power: no need to round the exponent to the float dtype.
     dtype, weak = dtypes.result_type(x1, x2, return_weak_type_flag=True)
     x1 = util.convert(x1, dtype, weak)
     x2 = util.as_array(x2)
-    x1, x2 = _same_shape("power", *util.promote_shapes("power", x1, x2))
-    return lax.pow(x1, x2)
+    return lax.pow(*util.promote_shapes("power", x1, x2))
 
 
 def _same_shape(name: str, x: Any, y: Any) -> tuple[Any, Any]:
@@ -249,7 +248,7 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     >>> jnp.float_power(2, -1)
     Array(0.5, dtype=float32, weak_type=True)
     """
-    return lax.pow(*_same_shape("float_power", *util.promote_args_inexact("float_power", x, y)))
+    return lax.pow(*util.promote_args_inexact("float_power", x, y))
 
 
 def _log_base(name: str, base: float) -> Any:

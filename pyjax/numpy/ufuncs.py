@@ -323,7 +323,7 @@ def reciprocal(x: ArrayLike, /) -> Array:
     Array(0.25, dtype=float32, weak_type=True)
     """
     (x,) = util.promote_args_inexact("reciprocal", x)
-    return lax.div(lax.full_like(x, 1), x)
+    return lax.integer_pow(x, -1)
 
 
 def conjugate(x: ArrayLike, /) -> Array:

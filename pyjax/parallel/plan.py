@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.api.eval_shape import ShapeDtypeStruct
-from pyjax.api.jit import Jit, jit
+from pyjax.api.jit import PjitFunction, jit
 from pyjax.core.array import Array
 from pyjax.core.errors import fail
 from pyjax.core.traceback_filter import api_boundary
@@ -71,7 +71,7 @@ def plan(
     cluster = cluster or Cluster()
     here = _with_devices(mesh)
     args, kwargs = tree_map(lambda x: _described(x, mesh, here), (specs, named_specs))
-    function = f if isinstance(f, Jit) else jit(f)
+    function = f if isinstance(f, PjitFunction) else jit(f)
     with set_mesh(here):
         traced = function.trace(*args, **kwargs)
         on_cpus = isinstance(mesh, Mesh) and mesh.devices.flat[0].platform == "cpu"

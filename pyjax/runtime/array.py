@@ -590,7 +590,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         prefix = "Array("
         body = np.array2string(self.host_view(), separator=", ", prefix=prefix, suffix=",")
         weak = ", weak_type=True" if self.weak_type else ""
-        if self.size == 0 and self.shape != (0,):
+        if self.size == 0:
             body = f"[], shape={self.shape}"
         text = f"dtype={self.dtype.name}{weak})"
         last_line = len(body) - (body.rfind("\n") + 1)

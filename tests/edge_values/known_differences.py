@@ -138,7 +138,9 @@ GENERAL = (
         "Closed-over arrays of up to 64 bytes become constants of a program "
         "(`jax_embedded_constants_max_bytes`; JAX: 32), larger ones become its arguments, so that "
         "programs that differ in them alone are one: the text of a lowered function has no "
-        "`dense<...>` of theirs, and more arguments. JAX writes them all into the text.",
+        "`dense<...>` of theirs, and more arguments. JAX writes them all into the text. An array "
+        "that a function closes over cannot be donated to it: that is an error, where JAX has a "
+        "copy in the program.",
     ),
     (
         "Texts of programs",

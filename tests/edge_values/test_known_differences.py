@@ -8,7 +8,8 @@ import pytest
 
 from tests.edge_values.checks import check
 from tests.edge_values.document import PAGE, text
-from tests.edge_values.known_differences import KNOWN, Difference
+from tests.edge_values.known_differences import GENERAL, KNOWN, Difference
+from tests.edge_values.known_programs import PROGRAMS
 from tests.edge_values.not_smooth import NOT_SMOOTH
 from tests.edge_values.rows import Case, cases
 from tests.edge_values.tables import TABLES
@@ -47,6 +48,13 @@ def test_covers_only_what_differs(entry: Difference) -> None:
     assert not idle, f"no longer differ: {idle}"
     unused = set(modes) - {mode for found in differing.values() for mode in found}
     assert not unused, f"nothing differs in {unused}"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_have_a_section(program: str) -> None:
+    """Each name stands in the section that has its reason."""
+    (section,) = [s for s in PAGE.read_text().split("\n## ") if f"`{program}`" in s]
+    assert section.startswith(PROGRAMS[program] + "\n") and PROGRAMS[program] in dict(GENERAL)
 
 
 def test_page_is_generated() -> None:

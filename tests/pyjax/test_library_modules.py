@@ -184,9 +184,13 @@ def test_backends_are_started_anew():
     code = """
 import pyjax, pyjax.numpy as jnp
 from pyjax.extend.backend import backends, clear_backends, get_backend
+from pyjax.tools.as_jax.private_names import _StartedPlatforms
 
+started = _StartedPlatforms()
+assert not started and started.get("cpu") is None
 f = pyjax.jit(lambda x: x + 1)
 (before,) = pyjax.devices()
+assert list(started) == ["cpu"] and started["cpu"] is before.client
 assert f(1).device is before and get_backend() is before.client
 try:
     pyjax.config.update("jax_num_cpu_devices", 3)
@@ -194,6 +198,7 @@ try:
 except RuntimeError as error:
     assert "initialised already" in str(error)
 clear_backends()
+assert not started
 pyjax.config.update("jax_num_cpu_devices", 3)
 first, _, last = pyjax.devices()
 assert first is not before and list(backends()) == ["cpu"]

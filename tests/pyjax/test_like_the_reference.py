@@ -8,6 +8,8 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax, tree_util
+from pyjax.experimental.jet import jet
+from pyjax.flatten_util import ravel_pytree
 
 
 def test_all_leaves_counts_what_is_no_leaf() -> None:
@@ -207,3 +209,61 @@ def test_descriptions_keep_wide_dtypes_and_arrays_do_not() -> None:
     assert jnp.zeros_like(wide).dtype == np.int32
     with pyjax.enable_x64(True):
         assert pyjax.eval_shape(lambda x: x, wide) == wide
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((0,), "Array([], shape=(0,), dtype=float32)"),
+        ((0, 3), "Array([], shape=(0, 3), dtype=float32)"),
+    ],
+)
+def test_empty_arrays_print_their_shape(shape, expected) -> None:
+    assert repr(jnp.zeros(shape)) == expected
+
+
+@pytest.mark.parametrize(
+    ("tree", "vector", "first"),
+    [
+        ([1.0, 2.0], ("float32", True), ("float32", True)),
+        ([1, 2], ("int32", True), ("int32", True)),
+        ([1.0, np.float32(2)], ("float32", False), ("float32", False)),
+        ([1.0, jnp.ones(2, jnp.bfloat16)], ("float32", False), ("float32", False)),
+        ([1, np.float32(2)], ("float32", False), ("int32", False)),
+    ],
+    ids=str,
+)
+def test_vectors_of_pytrees_are_as_weak_as_the_leaves(tree, vector, first) -> None:
+    raveled, unravel = ravel_pytree(tree)
+    assert (str(raveled.dtype), raveled.weak_type) == vector
+    leaf = unravel(raveled)[0]
+    assert (str(leaf.dtype), leaf.weak_type) == first
+
+
+@pytest.mark.parametrize(
+    ("f", "names"),
+    [
+        (lambda x: x**3.5, ["pow"]),
+        (lambda x: 2.0**x, ["pow"]),
+        (lambda x: jnp.power(x, 1 / 3.5), ["pow"]),
+        (lambda x: jnp.float_power(x, 0.5), ["pow"]),
+        (jnp.reciprocal, ["integer_pow"]),
+    ],
+)
+def test_powers_are_one_equation(f, names) -> None:
+    jaxpr = pyjax.make_jaxpr(f)(jnp.ones(4))
+    assert [e.primitive.name for e in jaxpr.eqns] == names
+
+
+def test_series_of_python_numbers_are_weak() -> None:
+    _, series = jet(lambda x: jnp.sin(x) * x, (1.0,), ((1.0, 0.0),))
+    assert [term.weak_type for term in series] == [True, True]
+
+
+def test_avals_of_tangents_have_both_names() -> None:
+    for aval in (pyjax.typeof(1.0), pyjax.typeof(1)):
+        assert aval.at_least_vspace() == aval.to_tangent_aval()
+
+
+def test_the_class_of_jitted_functions_has_its_name() -> None:
+    assert "PjitFunction" in str(type(pyjax.jit(lambda x: x)))

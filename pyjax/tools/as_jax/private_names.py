@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from pyjax import distributed
 from pyjax.core.errors import new_error
-from pyjax.runtime.devices import process_count, process_index
+from pyjax.runtime.devices import are_initialised, backends, process_count, process_index
 from pyjax.runtime.processes import DistributedClient
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.shardings import NamedSharding, Sharding
@@ -56,9 +56,21 @@ class _GlobalState:
         return 1 if joined() is None else process_count()
 
 
-def _started_platforms() -> dict[str, Any]:
-    """The platforms that have been started: none, for all that a library can change by it."""
-    return {}
+class _StartedPlatforms(Mapping[str, Any]):
+    """`jax._src.xla_bridge._backends`: the clients of the platforms that have been started."""
+
+    @staticmethod
+    def _clients() -> Mapping[str, Any]:
+        return backends() if are_initialised() else {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._clients()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._clients())
+
+    def __len__(self) -> int:
+        return len(self._clients())
 
 
 _VERSIONS: _Names = {
@@ -183,7 +195,7 @@ PRIVATE: dict[str, _Made] = {
     ),
     "jax._src.util": _Made(("pyjax.api_util",), {"wraps": "functools:wraps"}),
     "jax._src.xla_bridge": _Made(
-        ("pyjax.extend.backend", "pyjax"), {"_backends": _started_platforms}
+        ("pyjax.extend.backend", "pyjax"), {"_backends": _StartedPlatforms}
     ),
     # Modules of public packages that are none of users.
     "jax.experimental.array_serialization": _Made(),
