@@ -114,6 +114,7 @@ _COMPILATION = frozenset(
 # Read where devices are made, where the environment variable is, and while programs run.
 _ELSEWHERE = frozenset(
     {
+        "xla_cpu_collective_call_warn_stuck_timeout_seconds",
         "xla_cpu_collective_timeout_seconds",
         "xla_dump_disable_metadata",
         "xla_flags_reset",

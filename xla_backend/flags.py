@@ -13,6 +13,7 @@ from typing import Any
 
 from xla_backend.debug_options import FlagError, current_debug_options, unknown_flag
 from xla_backend.flag_effects import ACTING
+from xla_backend.inert_distribution_flags import INERT_DISTRIBUTION_FLAGS
 from xla_backend.xla_flag_meanings import MEANINGS
 from xla_backend.xla_flag_table import ENUM_VALUES, FLAGS
 
@@ -68,6 +69,8 @@ def _entry(name: str, kind: str, default: Any, value: Any) -> list[str]:
         f"--{name}  {kind}, default {_shown(default)}{changed}  [{state}]",
         f"    {MEANINGS[name]}",
     ]
+    if name in INERT_DISTRIBUTION_FLAGS:
+        lines.append(f"    No effect: {INERT_DISTRIBUTION_FLAGS[name]}.")
     if kind == "enum":
         lines.append(f"    Values: {', '.join(ENUM_VALUES[name])}")
     return lines

@@ -62,9 +62,8 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     gives = process_index() == 0 if is_source is None else is_source
     arrays = [_host_array(x) for x in leaves]
     kinds = _kinds(arrays)
-    label = ("broadcast_one_to_all", kinds, bool(gives))
-    parts = _gather(label, arrays if gives else [], "broadcast_one_to_all")
-    sources = [n for n, part in enumerate(parts) if part.label[2:] == (True,)]
+    parts = _gather("broadcast_one_to_all", (kinds, bool(gives)), arrays if gives else [])
+    sources = [n for n, part in enumerate(parts) if part.label[1]]
     if len(sources) != 1:
         fail(
             ValueError,
@@ -72,7 +71,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
             "all get what one has",
             "Leave is_source out, or say True in one process.",
         )
-    _check_kinds("broadcast_one_to_all", kinds, [part.label[1] for part in parts])
+    _check_kinds("broadcast_one_to_all", kinds, [part.label[0] for part in parts])
     if len(parts) == 1:
         return tree_unflatten(tree, [np.asarray(device_get(x)) for x in leaves])
     return tree_unflatten(tree, _read(parts[sources[0]], arrays))
@@ -93,8 +92,8 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     whole = {n: _whole(x, tiled) for n, x in enumerate(leaves) if _lies_elsewhere(x)}
     arrays = [_host_array(x) for n, x in enumerate(leaves) if n not in whole]
     kinds = _kinds(arrays)
-    parts = _gather(("process_allgather", kinds), arrays, "process_allgather")
-    _check_kinds("process_allgather", kinds, [part.label[1] for part in parts])
+    parts = _gather("process_allgather", kinds, arrays)
+    _check_kinds("process_allgather", kinds, [part.label for part in parts])
     of_leaves = zip(*[_read(part, arrays) for part in parts])
     together = [
         np.concatenate(values) if tiled and values[0].ndim else np.stack(values)
@@ -105,10 +104,12 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     return tree_unflatten(tree, found)
 
 
-def _gather(label: Any, arrays: Sequence[np.ndarray], what: str) -> list[Part]:
+def _gather(name: str, label: Any, arrays: Sequence[np.ndarray], argument: str = "") -> list[Part]:
+    """For the function of this name; its argument is for messages."""
+    kind = f"multihost_utils.{name}"
     if process_count() == 1:
-        return [Part(label, np.zeros(0, np.uint8))]
-    return gather(label, arrays, f"multihost_utils.{what}")
+        return [Part(label, np.zeros(0, np.uint8), kind)]
+    return gather(label, arrays, kind, f"{kind}({argument})" if argument else kind)
 
 
 def _host_array(x: Any) -> np.ndarray:
@@ -169,13 +170,13 @@ def sync_global_devices(name: str) -> None:
 
     >>> sync_global_devices("checkpoint written")
     """
-    parts = _gather(("sync_global_devices", name), [], f"sync_global_devices({name!r})")
+    parts = _gather("sync_global_devices", name, [], repr(name))
     for process, part in enumerate(parts):
-        if part.label != ("sync_global_devices", name):
+        if part.label != name:
             fail(
                 AssertionError,
                 f"sync_global_devices name mismatch ('{name}'): process {process} is at "
-                f"{': '.join(map(str, part.label[:2]))}",
+                f"{part.label}",
                 "all processes wait at the same places, in the same order",
                 "give the place the same name in all of them",
             )

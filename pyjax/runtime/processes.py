@@ -48,16 +48,17 @@ class DistributedClient:
         return sorted(name for name in vars(type(self._store)) if not name.startswith("_"))
 
 
-def gather(label: Any, arrays: Sequence[np.ndarray], what: str) -> list[Any]:
+def gather(label: Any, arrays: Sequence[np.ndarray], kind: str, what: str = "") -> list[Any]:
     """What each process gives, a `Part`, in their order; all of them call this.
 
     Args:
-      label: of numbers, strings and tuples.   what: this process waits in, for messages.
+      label: of numbers, strings and tuples.   kind: the function that gathers.
+      what: this process waits in, for messages, if that says more.
     """
     shared = joined()
     assert shared is not None
     parts = [np.ascontiguousarray(x).reshape(-1).view(np.uint8) for x in arrays]
-    return _gathered(shared, label, parts, None, what)
+    return _gathered(shared, label, parts, None, kind, what)
 
 
 def _gathered(
@@ -65,7 +66,8 @@ def _gathered(
     label: Any,
     arrays: Sequence[np.ndarray],
     members: Sequence[int] | None,
-    what: str,
+    kind: str,
+    what: str = "",
 ) -> list[Any]:
     seconds = float(current_debug_options().xla_cpu_collective_timeout_seconds)
     begun: list[Any] = []
@@ -75,7 +77,7 @@ def _gathered(
         shared.exchanges.watch_gathering(gathering)
 
     try:
-        return shared.world.gather(label, arrays, members, what, seconds, watch)
+        return shared.world.gather(label, arrays, members, kind, what, seconds, watch)
     except ProcessFailure as error:
         raise new_error(JaxRuntimeError, str(error)) from None
     finally:

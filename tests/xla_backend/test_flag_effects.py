@@ -20,6 +20,7 @@ from xla_backend.debug_options import DebugOptions, FlagError, parse_flags, set_
 from xla_backend.flag_effects import ACTING, with_flags
 from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.inert_distribution_flags import INERT_DISTRIBUTION_FLAGS
 from xla_backend.llvm.target import host_target
 from xla_backend.passes.registry import UnknownPassError
 from xla_backend.passes.unstable_reduction_detector import UnstableReductionError
@@ -357,10 +358,37 @@ def test_every_flag_has_a_meaning_and_enums_have_values() -> None:
             assert set(default) <= set(ENUM_VALUES[name]), name
 
 
+_OF_DISTRIBUTION = re.compile(
+    r"collective|all_gather|all_reduce|all_to_all|reduce_scatter|nccl|nvshmem|spmd|shard|partition"
+    r"|ragged|permute|windowed|host_platform"
+)
+
+
+def test_flags_of_distribution_act_or_say_why_not() -> None:
+    named = {name for name, _, _ in FLAGS if _OF_DISTRIBUTION.search(name)}
+    inert = set(INERT_DISTRIBUTION_FLAGS)
+    assert inert <= {name for name, _, _ in FLAGS} and not inert & ACTING
+    assert named <= inert | ACTING, named - inert - ACTING
+    for name, reason in INERT_DISTRIBUTION_FLAGS.items():
+        assert options_of(f"--{name}={_other_value(name)}") == options_of(""), name
+        assert flags.listing([name])[2:3] == [f"    No effect: {reason}."]
+
+
+def _other_value(name: str) -> str:
+    """Not the default."""
+    (kind, default), *_ = [(kind, default) for flag, kind, default in FLAGS if flag == name]
+    if kind == "enum":
+        return next(value for value in ENUM_VALUES[name] if value != default)
+    if kind == "bool":
+        return str(not default).lower()
+    return "7" if kind in ("int", "float") else "ALLREDUCE" if name in ENUM_VALUES else "x"
+
+
 def test_every_acting_flag_is_in_a_test() -> None:
     folder = Path(__file__).parent
     texts = [p.read_text() for p in (folder / "test_flag_effects.py", folder / "test_dump.py")]
     elsewhere = {
+        "xla_cpu_collective_call_warn_stuck_timeout_seconds",  # tests/pyjax/distributed
         "xla_cpu_collective_timeout_seconds",  # tests/pyjax/distributed
         "xla_force_host_platform_device_count",  # tests/pyjax/test_sharding.py
     }

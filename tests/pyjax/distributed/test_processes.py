@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -42,8 +43,15 @@ def test_arrays() -> None:
 
 
 def test_failures() -> None:
-    done = run("failures.py", 2, flags="--xla_cpu_collective_timeout_seconds=3")
+    flags = "--xla_cpu_collective_timeout_seconds=3"
+    flags += " --xla_cpu_collective_call_warn_stuck_timeout_seconds=1"
+    done = run("failures.py", 2, flags=flags)
     assert done.returncode == 0 and done.output.count("is through") == 2, done.output
+
+
+def _slowest_error(output: str) -> float:
+    """Seconds that processes waited for one that had ended."""
+    return max(map(float, re.findall(r"an error after (\S+) s", output)))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +63,8 @@ def test_failures() -> None:
 )
 def test_ends_of_one(how: str, text: str) -> None:
     """The other raises, with its line, and all end."""
-    done = run("ending.py", 2, how, seconds=60)
-    assert done.returncode != 0 and done.seconds < 25, done.output
+    done = run("ending.py", 2, how)
+    assert done.returncode != 0 and _slowest_error(done.output) < 10, done.output
     for part in ("process 0 waits in %all-reduce", text, "total(x)", "ending.py:2"):
         assert part in done.output, (part, done.output)
 
@@ -74,9 +82,17 @@ def _shared_files() -> set[str]:
 def test_a_killed_process(supervised: bool) -> None:
     """The launcher ends the others. Where it does not notice, they say who is gone."""
     before = _shared_files()
-    done = run("ending.py", 3, "kill", seconds=60, supervised=supervised)
-    assert done.returncode != 0 and done.seconds < 25, done.output
+    done = run("ending.py", 3, "kill", supervised=supervised)
+    assert done.returncode != 0
     if supervised:
+        assert _slowest_error(done.output) < 10, done.output
         assert "process 1 is gone without a word" in done.output, done.output
         assert "waits in %all-reduce" in done.output and "ending.py:2" in done.output
     assert _shared_files() <= before
+
+
+@pytest.mark.parametrize("seed", [pytest.param(n, marks=pytest.mark.slow) for n in range(3)])
+def test_steps_with_delays_failures_and_interrupts(seed: int) -> None:
+    flags = "--xla_cpu_collective_timeout_seconds=60"
+    done = run("stress.py", 4, seed, 40, devices=2, flags=flags, seconds=200)
+    assert done.returncode == 0 and done.output.count("is through") == 4, done.output

@@ -13,6 +13,7 @@ same are told so. Runs are numbered for each pair of processes.
 from __future__ import annotations
 
 import ctypes
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -21,14 +22,16 @@ import numpy as np
 
 from xla_backend.debug_options import current_debug_options
 from xla_backend.hlo.attributes import Value
+from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.exchanges import Exchange
 from xla_backend.hlo.shape import Shape
-from xla_backend.runtime.processes.errors import ProcessFailure
+from xla_backend.runtime.processes.errors import ALIKE, ProcessFailure
 from xla_backend.runtime.processes.mpi import ALIGNMENT, Sending, aligned_bytes
 from xla_backend.runtime.processes.needs import Cut, Reading
-from xla_backend.runtime.processes.waits import ALIKE, Key, Stay, Wait, Waits
+from xla_backend.runtime.processes.waits import Key, Stay, Wait, Waits
 from xla_backend.runtime.processes.world import Gathering, World
 
+logger = logging.getLogger(__name__)
 _TOPIC, _FAILED = "exchange", "failed"
 # Seconds after which a process says that it cannot go on by itself.
 _STUCK_AFTER = 0.5
@@ -123,18 +126,27 @@ class Exchanges:
         mail = self._mail[source].setdefault(number, _Mail())
         mail.failed = (reason, Identity(*identity))
 
-    def begin(self, others: Sequence[int], identity: Identity) -> dict[int, int]:
-        """Numbers of a run with other processes. What another one has given up already, and is
-        another program, is none that this process will ever come to: it is passed over."""
+    def begin(self, others: Sequence[int], identity: Identity, numbers: dict[int, int]) -> None:
+        """Put the numbers of a run with other processes there. What another one has given up
+        already, and is another program, is none that this process will ever come to: it is passed
+        over."""
+        try:
+            self._begin(others, identity, numbers)
+        except BaseException:  # of a signal's handler: what is begun is known to be
+            self._begin(others, identity, numbers)
+            raise
+
+    def _begin(self, others: Sequence[int], identity: Identity, numbers: dict[int, int]) -> None:
         begun = self.waits.begun
         with self.world.lock:
             for other in others:
-                begun[other] += 1
-                while self._was_of_another(other, begun[other], identity):
-                    begun[other] += 1
-            numbers = {other: begun[other] for other in others}
+                if other not in numbers:
+                    number = begun[other] + 1
+                    while self._was_of_another(other, number, identity):
+                        number += 1
+                    numbers[other] = number
+                begun[other] = max(begun[other], numbers[other])
             self.waits.open.update(numbers.items())
-            return numbers
 
     def _was_of_another(self, other: int, number: int, identity: Identity) -> bool:
         failed = self.mail(other, number).failed
@@ -206,12 +218,18 @@ class Run:
         self._program, self._identity = program, identity
         self._processes = processes
         self._watch = watch
-        self._numbers = exchanges.begin(sorted({*processes} - {self._world.index}), identity)
         self._times: dict[tuple[int, int], int] = {}
         # What participants here wait in: how many they are, and whose messages are missing.
         self._waits: dict[Key, tuple[int, str, set[int]]] = {}
         # Memory that members read until they meet there again.
         self._kept: dict[tuple[int, int], list[Any]] = {}
+        self._numbers: dict[int, int] = {}
+        exchanges.begin(sorted({*processes} - {self._world.index}), identity, self._numbers)
+
+    def __del__(self) -> None:
+        # Whoever made it was interrupted before it could begin anything.
+        if self._numbers:
+            self.end(RuntimeFailure("it was interrupted"))
 
     def exchange(self, number: int, site: Site, group_number: int, tables: int) -> None:
         """Bring what members of a group here read of the others.
@@ -278,7 +296,10 @@ class Run:
     ) -> None:
         flags = current_debug_options()
         seconds = float(flags.xla_cpu_collective_timeout_seconds)
-        stuck_from = time.monotonic() + _STUCK_AFTER
+        start = time.monotonic()
+        stuck_from = start + _STUCK_AFTER
+        warn_after = [float(flags.xla_cpu_collective_call_warn_stuck_timeout_seconds)]
+        what = f"process {self._world.index} waits in {site.name} of {self._program}"
 
         def watch() -> None:
             moving = self._watch()
@@ -286,11 +307,18 @@ class Run:
                 for other in missing:
                     self._check(other, self._exchanges.mail(other, self._numbers[other]), site)
                     self._check_later(other, site)
+                if warn_after and time.monotonic() > start + warn_after[0]:
+                    absent = ", ".join(map(str, sorted(missing)))
+                    logger.warning(
+                        "%s for more than %g s: processes %s are missing",
+                        what,
+                        warn_after.pop(),
+                        absent,
+                    )
                 waiting = sum(count for count, _, _ in self._waits.values())
                 if moving == waiting and time.monotonic() > stuck_from:
                     self._check_circle(site, missing)
 
-        what = f"process {self._world.index} waits in {site.name} of {self._program}"
         try:
             self._world.until(ready, awaited, what, seconds, watch)
         except ProcessFailure as error:
@@ -338,9 +366,9 @@ class Run:
     def end(self, error: BaseException | None) -> None:
         """It has ended here. Others that wait for this process are told of an error. Nothing is
         exchanged any more, and no memory kept."""
-        del self._watch  # whoever made it has this run
         self._kept.clear()
-        for other, number in self._numbers.items():
+        numbers, self._numbers = self._numbers, {}
+        for other, number in numbers.items():
             if error is not None and other not in self._world.ended:
                 reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
                 self._world.send(other, _FAILED, (number, reason, tuple(self._identity)))

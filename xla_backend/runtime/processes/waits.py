@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xla_backend.runtime.processes.errors import ALIKE
 from xla_backend.runtime.processes.world import World
 
 _TOPIC, _CIRCLE = "waits", "circle"
 # Of an exchange in a run: the number of its site, of the group, and how often it was there.
 Key = tuple[int, int, int]
-ALIKE = "all processes must run the same programs in the same order, on arrays of the same shapes"
 _SAME_COLLECTIVES = "all members of a group must run the same collectives in the same order"
 
 

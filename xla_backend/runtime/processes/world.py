@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from xla_backend.process.forks import LEAF, take_for_forks
-from xla_backend.runtime.processes.errors import ProcessFailure, ProcessTimeout
+from xla_backend.runtime.processes.errors import ALIKE, ProcessFailure, ProcessTimeout
 from xla_backend.runtime.processes.mpi import ALIGNMENT, MpiTransport, Sending, aligned_bytes
 from xla_backend.runtime.processes.peers import Peers, own_name
 
@@ -45,10 +45,15 @@ _ALIVE, _ENDED, _GATHER, _GIVEN_UP = "alive", "ended", "gather", "given up"
 
 
 class Part(NamedTuple):
-    """What a process gave to `World.gather`."""
+    """What a process gave to `World.gather`.
+
+    Fields:
+      kind: of gathering, for which it was given.
+    """
 
     label: Any
     payload: np.ndarray
+    kind: str
 
     def arrays(self, kinds: Sequence[tuple[np.dtype, tuple[int, ...]]]) -> list[np.ndarray]:
         """The arrays in it, whose types and shapes are these."""
@@ -123,8 +128,8 @@ class World:
         self._handlers: dict[str, Handler] = {}
         # By members and number of a gathering, and by who gave it.
         self._parts: dict[tuple[tuple[int, ...], int], dict[int, Part]] = {}
-        # Of gatherings that somebody waits in no more: who, and in what.
-        self._given_up: dict[tuple[tuple[int, ...], int], tuple[int, str]] = {}
+        # Of gatherings that somebody waits in no more: who, and what that was there.
+        self._given_up: dict[tuple[tuple[int, ...], int], dict[int, str]] = {}
         self.gathered: dict[tuple[int, ...], int] = {}
         self._patience = heartbeat_timeout
         now = time.monotonic()
@@ -142,7 +147,7 @@ class World:
 
     def start(self, seconds: float) -> None:
         """Messages are handled from now on. `seconds`: to wait for the others."""
-        parts = self.gather(own_name(), what="distributed.initialize", seconds=seconds)
+        parts = self.gather(own_name(), kind="distributed.initialize", seconds=seconds)
         for other in self.others:
             self._peers.watch(other, parts[other].label)
         self._transport.release_files()
@@ -220,6 +225,7 @@ class World:
         label: Any,
         arrays: Sequence[np.ndarray] = (),
         members: Sequence[int] | None = None,
+        kind: str = "",
         what: str = "",
         seconds: float = 300,
         watch: Callable[[Gathering], None] = lambda gathering: None,
@@ -229,45 +235,53 @@ class World:
         Args:
           label: says what is gathered.   arrays: of uint8.
           members: numbers of processes, in order, this one among them; None: all.
-          what: this process waits in, for messages; the same in all of them.
+          kind: of gathering; who comes for values of another one is an error for all.
+          what: this process waits in, for messages.
           watch: raises if those that are missing will not come.
         Raises:
-          ProcessFailure, ProcessTimeout: as `until`; another member has given this up.
+          ProcessFailure, ProcessTimeout: as `until`; another member has given this up, or
+            gathers something else.
         """
         together = tuple(range(self.count) if members is None else members)
         others = [n for n in together if n != self.index]
-        what = what or f"a gathering of {label!r}"
+        what = what or kind
         waits = f"process {self.index} waits in {what}"
         since = time.monotonic()
-        with self.lock:
-            number = self.gathered[together] = self._next_gathering(together, what)
-            self._forget_before(together, number)
-        place = (together, number)
-        for other in others:
-            self.send(other, _GATHER, (*place, label), arrays)
-        parts = {self.index: Part(label, _read(_frame("", (), arrays))[2])}
+        before = self.gathered.get(together, 0)
+        parts = {self.index: Part(label, _read(_frame("", (), arrays))[2], kind)}
 
         def missing() -> list[int]:
             return [n for n in others if n not in parts]
 
-        def ready() -> bool | None:
+        def begin() -> tuple[tuple[int, ...], int]:
+            with self.lock:
+                number = self.gathered[together] = self._next_gathering(together, what)
+                self._forget_before(together, number)
+            for other in others:
+                self.send(other, _GATHER, (together, number, label, kind), arrays)
+            return together, number
+
+        def ready(place: tuple[tuple[int, ...], int]) -> bool | None:
             parts.update(self._parts.pop(place, {}))
+            for other, part in parts.items():
+                if part.kind != kind:
+                    raise ProcessFailure(f"{waits}: process {other} is in {part.kind}; {ALIKE}")
             if not missing():
                 return True
             if place in self._given_up:
-                who, _ = self._given_up[place]
-                raise ProcessFailure(f"{waits}: process {who} has given it up")
+                who, its = next(iter(self._given_up[place].items()))
+                raise ProcessFailure(f"{waits}: process {who} has given up {its}")
             return None
 
-        def look() -> None:
-            watch(Gathering(place, what, tuple(missing()), since))
-
         try:
-            self.until(ready, missing, waits, seconds, look)
+            place = begin()
+            look = lambda: watch(Gathering(place, what, tuple(missing()), since))
+            self.until(lambda: ready(place), missing, waits, seconds, look)
         except BaseException:
-            for other in others:
+            number = self.gathered.get(together, 0)
+            for other in others if number != before else ():
                 if other not in self.ended:
-                    self.send(other, _GIVEN_UP, (*place, what))
+                    self.send(other, _GIVEN_UP, (together, number, what))
             raise
         return [parts[n] for n in together]
 
@@ -275,7 +289,7 @@ class World:
         """Its number. One that others have given up, and waited for something else in, is none
         that this process will ever come to: it is passed over."""
         number = self.gathered.get(together, 0) + 1
-        while self._given_up.get((together, number), (0, what))[1] != what:
+        while what not in self._given_up.get((together, number), {0: what}).values():
             number += 1
         return number
 
@@ -289,12 +303,12 @@ class World:
         return hashlib.blake2b(array.tobytes(), digest_size=16).digest()
 
     def _keep_part(self, source: int, head: Any, payload: np.ndarray) -> None:
-        together, number, label = head
-        self._parts.setdefault((together, number), {})[source] = Part(label, payload)
+        together, number, label, kind = head
+        self._parts.setdefault((together, number), {})[source] = Part(label, payload, kind)
 
     def _keep_given_up(self, source: int, head: Any, payload: np.ndarray) -> None:
         together, number, what = head
-        self._given_up[together, number] = (source, what)
+        self._given_up.setdefault((together, number), {})[source] = what
 
     # -- life --------------------------------------------------------------------------------------
 

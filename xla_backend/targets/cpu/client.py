@@ -125,9 +125,8 @@ def _counts(shared: Joined, own: int) -> list[int]:
         raise ValueError(
             f"{own} devices; each of several processes has {_DEVICES_OF_A_PROCESS} at most"
         )
-    what = "the first use of devices, which all processes are to make"
-    parts = shared.world.gather(("CPU devices", own), what=what)
-    return [part.label[1] for part in parts]
+    kind = "the first use of devices, which all processes are to make"
+    return [part.label for part in shared.world.gather(own, kind=kind)]
 
 
 def _identity(module: HloModule, options: CompileOptions) -> Hashable:

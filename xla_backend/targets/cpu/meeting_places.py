@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -134,7 +135,14 @@ class SharedSession(Session):
         """
         own = joined.world.index
         super().__init__(meetings, sum(process == own for process in processes))
-        self._run = Run(joined.exchanges, name, identity, processes, self._moving)
+        own_session = weakref.ref(self)
+
+        def watch() -> int:
+            session = own_session()
+            assert session is not None  # who runs it has it
+            return session._moving()
+
+        self._run = Run(joined.exchanges, name, identity, processes, watch)
         self._groups: dict[int, int] = {}
         for site, offsets in zip(meetings.sites, meetings.offsets):
             for number, (group, offset) in enumerate(zip(site.exchange.groups, offsets)):
@@ -179,11 +187,10 @@ class SharedSession(Session):
         return failure if all(isinstance(e, EndedEarly) for e in errors) else found
 
     def end(self, error: BaseException | None) -> None:
-        del _sessions[self.address]
         self._run.end(error)
 
 
-_sessions: dict[int, SharedSession] = {}
+_sessions: weakref.WeakValueDictionary[int, SharedSession] = weakref.WeakValueDictionary()
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)

@@ -48,7 +48,7 @@ def circle(f: Callable[[], object], *texts: str) -> None:
     start = time.monotonic()
     with pytest.raises(Error) as caught:
         f()
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < 30  # a second, where nobody else is at work
     for text in texts:
         assert text in str(caught.value), (text, str(caught.value))
     pyjax.distributed.client().wait_at_barrier("after", 20_000)
@@ -70,10 +70,4 @@ circle(
     "same collectives in the same order",
 )
 
-# One exchanges values with the others, of whom one waits for it in a program.
-circle(
-    lambda: total(pairs[2 if ME == 2 else 1]) if ME else sync_global_devices("here"),
-    "process 0 waits in multihost_utils.sync_global_devices('here') for process",
-    "same programs in the same order",
-)
 print(f"process {ME} is through")

@@ -27,4 +27,8 @@ if pyjax.process_index() == 1:
     if how == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(60)
-total(x)
+start = time.monotonic()
+try:
+    total(x)
+finally:
+    print(f"an error after {time.monotonic() - start:.1f} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from functools import partial
 from typing import Any
@@ -88,7 +89,11 @@ assert "these numbers are bad" in str(caught.value)
 assert (f"process {OTHER} failed in this run" in str(caught.value)) == (ME == 0)
 check()
 
-# One does not come: the time that is allowed is XLA's flag.
+# One does not come: the times after which it warns, and gives up, are XLA's flags.
+warnings: list[str] = []
+handler = logging.Handler()
+handler.emit = lambda record: warnings.append(record.getMessage())  # type: ignore[method-assign]
+logging.getLogger("xla_backend.runtime.processes.crossing").addHandler(handler)
 if ME == 0:
     start = time.monotonic()
     with pytest.raises(Error) as caught:
@@ -97,6 +102,9 @@ if ME == 0:
     for text in ("process 0 waits in", "all-reduce", "process 1 did not come within 3 s"):
         assert text in str(caught.value), text
     assert f"failures.py:{line}" in str(caught.value)
+    (warning,) = warnings
+    assert warning.startswith("process 0 waits in %all-reduce (all-reduce) of jit_summed(f32[4])")
+    assert warning.endswith(" for more than 1 s: processes 1 are missing")
 pyjax.distributed.client().wait_at_barrier("given up", 20_000)
 if ME == 1:
     with pytest.raises(Error, match="process 0 failed in this run: ProcessTimeout"):
