@@ -280,7 +280,7 @@ class Run:
         with self._world.lock:
             self._waits[key] = (len(here), site.name, missing)
         try:
-            self._wait(ready, awaited, missing, site)
+            self._wait(ready, awaited, missing, key, site)
         finally:
             with self._world.lock:
                 del self._waits[key]
@@ -292,6 +292,7 @@ class Run:
         ready: Callable[[], bool | None],
         awaited: Callable[[], set[int]],
         missing: set[int],
+        key: Key,
         site: Site,
     ) -> None:
         flags = current_debug_options()
@@ -304,20 +305,20 @@ class Run:
         def watch() -> None:
             moving = self._watch()
             with self._world.lock:
-                for other in missing:
+                # Another thread may have taken a message since, and those that came behind it.
+                absent = [n for n in sorted(missing) if not self._has_come(n, key)]
+                for other in absent:
                     self._check(other, self._exchanges.mail(other, self._numbers[other]), site)
                     self._check_later(other, site)
                 if warn_after and time.monotonic() > start + warn_after[0]:
-                    absent = ", ".join(map(str, sorted(missing)))
+                    waited = warn_after.pop()
+                    who = ", ".join(map(str, absent))
                     logger.warning(
-                        "%s for more than %g s: processes %s are missing",
-                        what,
-                        warn_after.pop(),
-                        absent,
+                        "%s for more than %g s: processes %s are missing", what, waited, who
                     )
                 waiting = sum(count for count, _, _ in self._waits.values())
                 if moving == waiting and time.monotonic() > stuck_from:
-                    self._check_circle(site, missing)
+                    self._check_circle(site, absent)
 
         try:
             self._world.until(ready, awaited, what, seconds, watch)
@@ -325,7 +326,7 @@ class Run:
             error.collective = site.name
             raise
 
-    def _check_circle(self, site: Site, missing: set[int]) -> None:
+    def _check_circle(self, site: Site, absent: Sequence[int]) -> None:
         """Nobody here can go on without messages; whether they ever come."""
         waits = self._exchanges.waits
         stay = Stay(
@@ -341,9 +342,12 @@ class Run:
         circle = waits.circle(self)
         if circle:
             self._fail(site, circle)
-        for other in missing:
+        for other in absent:
             if waits.has_left(other, self._numbers[other]):
                 self._fail(site, f"process {other} has left it; {ALIKE}")
+
+    def _has_come(self, other: int, key: Key) -> bool:
+        return key in self._exchanges.mail(other, self._numbers[other]).messages
 
     def _check(self, other: int, mail: _Mail, site: Site) -> None:
         if mail.running is not None and not mail.running.identity.fits(self._identity):
