@@ -33,6 +33,8 @@ from pyjax.export.shape_specs import SymbolicScope
 from pyjax.export.sizes import fill_in, scope_of, solve, with_sizes
 from pyjax.export.trees import tree_from_json, tree_to_json
 from pyjax.export.versions import checked_version
+from pyjax.sharding.shardings import NamedSharding
+from pyjax.sharding.splits import spec_of
 from xla_backend.hlo.module import HloModule
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.lazy import lazy
@@ -55,7 +57,7 @@ class Exported:
       in_tree: structure of (args, kwargs); in_avals: types of the leaves.
       out_tree, out_avals: the same of the result.
       in_shardings_hlo, out_shardings_hlo: None for each leaf: arrays have one device.
-      nr_devices: 1.
+      nr_devices: of the mesh over which types say that arguments or results are split; else 1.
       platforms: on which the program may run.
       ordered_effects, unordered_effects: none; programs with effects are not exported.
       disabled_safety_checks: what `export` was told not to check.
@@ -101,12 +103,14 @@ class Exported:
         return self.mlir_module_serialized.decode()
 
     def in_shardings_jax(self, mesh: Any) -> Sequence[Any]:
-        """Shardings of the arguments over a mesh: None for each leaf."""
-        return self.in_shardings_hlo
+        """Shardings of the arguments over a mesh: what their types say; None where that is
+        nothing."""
+        return _shardings_over(mesh, self.in_avals)
 
     def out_shardings_jax(self, mesh: Any) -> Sequence[Any]:
-        """Shardings of the results over a mesh: None for each leaf."""
-        return self.out_shardings_hlo
+        """Shardings of the results over a mesh: what their types say; None where that is
+        nothing."""
+        return _shardings_over(mesh, self.out_avals)
 
     # -- calling -----------------------------------------------------------------------------------
 
@@ -319,7 +323,7 @@ def _from_record(
         calling_convention_version=version,
         module_kept_var_idx=kept,
         _get_vjp=None if derivative is None else lambda _: derivative,
-        **on_one_device(len(in_avals), len(out_avals)),
+        **without_effects(in_avals, out_avals),
     )
     if exported._scope is None:
         exported.hlo_module()  # the program for other sizes is checked when they are known
@@ -328,15 +332,23 @@ def _from_record(
     return exported
 
 
-def on_one_device(inputs: int, outputs: int) -> dict[str, Any]:
-    """The fields of Exported that are the same for all programs on one device without effects."""
+def _shardings_over(mesh: Any, avals: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(
+        [None if a.split is None else NamedSharding(mesh, spec_of(a.split)) for a in avals]
+    )
+
+
+def without_effects(in_avals: Sequence[Any], out_avals: Sequence[Any]) -> dict[str, Any]:
+    """The fields of Exported that follow from types, in programs without effects."""
+    inputs, outputs = len(in_avals), len(out_avals)
+    meshes = [a.split.mesh for a in (*in_avals, *out_avals) if a.split is not None]
     return {
         "_has_named_shardings": True,
         "_in_named_shardings": (None,) * inputs,
         "_out_named_shardings": (None,) * outputs,
         "in_shardings_hlo": (None,) * inputs,
         "out_shardings_hlo": (None,) * outputs,
-        "nr_devices": 1,
+        "nr_devices": meshes[0].size if meshes else 1,
         "ordered_effects": (),
         "unordered_effects": (),
         "uses_global_constants": False,

@@ -24,7 +24,7 @@ from pyjax.core.source_info import summarize
 from pyjax.core.symbolic_dims import sizes_in_programs
 from pyjax.core.tree_util import PyTreeDef, tree_structure
 from pyjax.export.call import argument_names, is_passed
-from pyjax.export.exported import Exported, on_one_device
+from pyjax.export.exported import Exported, without_effects
 from pyjax.export.safety import DisabledSafetyCheck, check_custom_calls
 from pyjax.export.sizes import check_solvable, scope_of
 from pyjax.export.versions import configured_version
@@ -165,7 +165,7 @@ def _export(
         calling_convention_version=version,
         module_kept_var_idx=tuple([i for i, u in enumerate(used) if u]),
         _get_vjp=lambda exported: _export_vjp(closed, exported),
-        **on_one_device(len(closed.in_avals), len(closed.out_avals)),
+        **without_effects(closed.in_avals, closed.out_avals),
     )
 
 

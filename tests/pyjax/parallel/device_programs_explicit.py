@@ -150,6 +150,19 @@ _BODIES = {
             assert g.sharding == on(P("x", None))
             near(g, pyjax.grad(loss)(D, D))
     """,
+    "exported": """
+        from pyjax.export import deserialize, export
+        with pyjax.set_mesh(explicit):
+            x = to(D, P("x", "y"))
+            made = export(pyjax.jit(lambda v: {"a": v.T * 2}))(x)
+            for exported in (made, deserialize(made.serialize())):
+                assert exported.nr_devices == 8 and exported.in_avals == (pyjax.typeof(x),)
+                assert exported.out_shardings_jax(explicit) == (on(P("y", "x")),)
+                for run in (exported.call, pyjax.jit(exported.call)):
+                    got = run(x)["a"]
+                    assert got.sharding == on(P("y", "x")), got.sharding
+                    near(got, D.T * 2)
+    """,
     "one axis is the compiler's": """
         mixed = pyjax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto),
                                 devices=devices)
