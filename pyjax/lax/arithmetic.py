@@ -476,6 +476,8 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """
     if type(y) is int:
         y = np.asarray(y, canonical_dtype(np.int_))
+        if aval_of(x).weak_type:
+            return structural.convert_element_type(pow_p.bind1(x, y), dtype_of(x), True)
     elif type(x) is not type(y) and not is_integer(dtype_of(y)):
         x, y = nary_operands("pow", x, y)
     return pow_p.bind1(x, y)

@@ -9,7 +9,8 @@ from pyjax.core.array import Array
 from pyjax.core.errors import fail
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
-from pyjax.lax.common import aval_of, canonical_axis, shape_of
+from pyjax.lax.common import aval_of, canonical_axis, dtype_of, shape_of
+from pyjax.lax.convert import convert_element_type
 from pyjax.lax.indexing.slicing import slice_in_dim
 from pyjax.lax.shape import expand_dims, reshape, rev
 from pyjax.lax.shape_join import concatenate
@@ -98,4 +99,5 @@ def associative_scan(
     result = prefixes(list(leaves))
     if reverse:
         result = [rev(x, (axis,)) for x in result]
-    return tree_unflatten(tree, result)
+    # As in JAX, results are not weakly typed.
+    return tree_unflatten(tree, [convert_element_type(x, dtype_of(x)) for x in result])

@@ -213,7 +213,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """
     dtype = canonical_dtype(new_dtype)
     if aval_of(operand).dtype == dtype and isinstance(operand, Array):
-        return operand
+        return convert_element_type(operand, dtype)  # which drops a weak type
     return bitcast_convert_type_p.bind1(operand, new_dtype=dtype)
 
 

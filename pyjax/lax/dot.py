@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax.core import dtypes, structural
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray, Split, sharding_of_split
 from pyjax.core.errors import fail
@@ -16,6 +17,7 @@ from pyjax.interpreters.rules import define_primitive
 from pyjax.lax.arithmetic import real
 from pyjax.lax.common import (
     ANY,
+    BOOL_DTYPE,
     aval_of,
     canonical_dtype,
     check_dtype,
@@ -38,7 +40,7 @@ from pyjax.lax.sharding_lowering import lay_out
 from xla_backend.hlo.attributes import ComparisonDirection, DotAttributes
 from xla_backend.hlo.attributes import Precision as HloPrecision
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.types import PrimitiveType
+from xla_backend.hlo.types import PrimitiveType, from_numpy_dtype
 
 _Dims = tuple[int, ...]
 
@@ -58,6 +60,11 @@ def _check_dims(side: str, role: str, dims: _Dims, ndim: int) -> None:
             f"the number of axes of the {side} value, got {role} dimensions {dims} for {side} of "
             f"rank {ndim}.",
         )
+
+
+def _accumulates_in(precision: Any) -> Any:
+    """The dtype of the sums that an algorithm names, if it does."""
+    return precision.accumulation_dtype() if isinstance(precision, DotAlgorithmPreset) else None
 
 
 def _dot_general_aval(
@@ -107,7 +114,7 @@ def _dot_general_aval(
         _check_preferred(lhs.dtype, preferred_element_type)
         dtype = preferred_element_type
     elif lhs.dtype != rhs.dtype:
-        accumulates = getattr(precision, "accumulation_dtype", lambda: None)()
+        accumulates = _accumulates_in(precision)
         if accumulates is None:
             fail(
                 TypeError,
@@ -310,7 +317,8 @@ def dot_general(
     dimensions.
 
     Args:
-      lhs, rhs: arrays of one dtype.
+      lhs, rhs: arrays. Of two dtypes both are converted to the wider one: complex numbers before
+        floats before integers, floats by their largest number, integers by bits.
       dimension_numbers: ((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch)).
       precision: see `Precision`; None takes the option default_matmul_precision.
       preferred_element_type: dtype of sums and result; default is the operands'.
@@ -324,16 +332,40 @@ def dot_general(
     (5, 2, 4)
     """
     preferred = None
+    precision = canonicalize_precision(precision)
     if preferred_element_type is not None:
         preferred = np.dtype(canonical_dtype(preferred_element_type))
+    elif _accumulates_in(precision) is None:
+        lhs, rhs = _of_one_dtype(lhs, rhs)
     return dot_general_p.bind1(
         lhs,
         rhs,
         dimension_numbers=canonical_dot_dimensions("dot_general", dimension_numbers),
-        precision=canonicalize_precision(precision),
+        precision=precision,
         preferred_element_type=preferred,
         out_sharding=None if out_sharding is None else out_sharding_of("dot_general", out_sharding),
     )
+
+
+def _of_one_dtype(lhs: ArrayLike, rhs: ArrayLike) -> list[ArrayLike]:
+    avals = aval_of(lhs), aval_of(rhs)
+    if avals[0].dtype == avals[1].dtype:
+        return [lhs, rhs]
+    dtype = max((a.dtype for a in avals), key=_width)
+    return [
+        structural.convert_element_type(x, dtype, a.weak_type)
+        for x, a in zip((lhs, rhs), avals, strict=True)
+    ]
+
+
+def _width(dtype: np.dtype) -> tuple[float, ...]:
+    """Sorts dtypes as products choose among them."""
+    if is_complex(dtype):
+        return (3, dtype.itemsize)
+    if is_inexact(dtype):
+        return (2, float(dtypes.finfo(dtype).max))
+    signed = dtype != BOOL_DTYPE and dtypes.iinfo(dtype).min < 0
+    return (dtype != BOOL_DTYPE, from_numpy_dtype(dtype).bits, signed)
 
 
 def dot(

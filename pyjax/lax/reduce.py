@@ -92,7 +92,9 @@ def _reduction_aval(name: str, accepts: DtypeClass) -> Callable[..., list[Shaped
         check_axes(axes, x)
         shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
         sharding = params.get("out_sharding")
-        return [ShapedArray(shape, x.dtype, x.weak_type, sharding=sharding)]
+        # Bits have no value that another type could take.
+        weak = x.weak_type and accepts is not LOGICAL
+        return [ShapedArray(shape, x.dtype, weak, sharding=sharding)]
 
     return rule
 

@@ -68,7 +68,10 @@ def _reduce_aval(
                 f"reduce operands must have one shape, got {[a.shape for a in operands]}.",
             )
     shape = tuple(n for i, n in enumerate(operands[0].shape) if i not in dimensions)
-    return [ShapedArray(shape, a.dtype) for a in operands]
+    return [
+        ShapedArray(shape, a.dtype, a.weak_type and init.weak_type)
+        for a, init in zip(operands, avals[half:])
+    ]
 
 
 def _reduce_lowering(

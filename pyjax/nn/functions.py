@@ -62,12 +62,22 @@ def relu6(x: ArrayLike) -> Array:
     >>> relu6(jnp.array([-1.0, 3.0, 9.0]))
     Array([0., 3., 6.], dtype=float32)
     """
-    (x,) = promote_args_inexact("relu6", x) if not _is_inexact(x) else (jnp.asarray(x),)
-    return _relu6(x)
+    return _relu6(_float_operand("relu6", x))
 
 
-def _is_inexact(x: ArrayLike) -> bool:
-    return dtypes.issubdtype(dtypes.dtype(x), np.inexact)
+def _float_operand(name: str, x: ArrayLike) -> Array:
+    """x, and of integers and booleans what they are beside a Python float, which the formulas have:
+    the default float, weakly typed."""
+    check_arraylike(name, x)
+    x = jnp.asarray(x)
+    return x if dtypes.issubdtype(x.dtype, np.inexact) else x * 1.0
+
+
+def _bool_as_float(name: str, x: ArrayLike) -> Array:
+    """x as a float, of booleans a weakly typed one."""
+    check_arraylike(name, x)
+    x = jnp.asarray(x)
+    return x * 1.0 if x.dtype == np.bool_ else promote_args_inexact(name, x)[0]
 
 
 @custom_jvp
@@ -105,7 +115,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     >>> squareplus(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    x, b = promote_args_inexact("squareplus", x, b)
+    x, b = promote_args_inexact("squareplus", *promote_args_inexact("squareplus", x), b)
     root = jnp.sqrt(jnp.square(x) + b)
     # Below zero the sum cancels: it is b / (root - x).
     below = (x < 0) & (b < np.inf)
@@ -120,7 +130,7 @@ def sparse_plus(x: ArrayLike) -> Array:
     >>> sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    (x,) = promote_args_inexact("sparse_plus", x)
+    x = _float_operand("sparse_plus", x)
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, jnp.square(x + 1.0) / 4))
 
 
@@ -131,7 +141,7 @@ def sparse_sigmoid(x: ArrayLike) -> Array:
     >>> sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    (x,) = promote_args_inexact("sparse_sigmoid", x)
+    x = _float_operand("sparse_sigmoid", x)
     return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
 
 
@@ -142,7 +152,7 @@ def soft_sign(x: ArrayLike) -> Array:
     >>> soft_sign(jnp.array([-1.0, 3.0]))
     Array([-0.5 ,  0.75], dtype=float32)
     """
-    (x,) = promote_args_inexact("soft_sign", x)
+    x = _bool_as_float("soft_sign", x)
     return x / (jnp.abs(x) + 1)
 
 
@@ -167,7 +177,7 @@ def mish(x: ArrayLike) -> Array:
     >>> mish(jnp.array([0.0, 100.0]))
     Array([  0., 100.], dtype=float32)
     """
-    (x,) = promote_args_inexact("mish", x)
+    x = _bool_as_float("mish", x)
     return x * jnp.tanh(softplus(x))
 
 
@@ -189,7 +199,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     >>> elu(jnp.array([-jnp.inf, 2.0]))
     Array([-1.,  2.], dtype=float32)
     """
-    (x,) = promote_args_inexact("elu", x)
+    x = _float_operand("elu", x)
     # exp of the positive branch could overflow, and its gradient would then be nan.
     return jnp.where(x > 0, x, alpha * jnp.expm1(jnp.where(x > 0, 0.0, x)))
 
@@ -213,7 +223,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     >>> celu(jnp.array([-jnp.inf, 2.0]))
     Array([-1.,  2.], dtype=float32)
     """
-    (x,) = promote_args_inexact("celu", x)
+    x = _float_operand("celu", x)
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
@@ -224,7 +234,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     >>> leaky_relu(jnp.array([-100.0, 2.0]))
     Array([-1.,  2.], dtype=float32)
     """
-    (x,) = promote_args_inexact("leaky_relu", x)
+    x = _float_operand("leaky_relu", x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
@@ -256,7 +266,7 @@ def hard_silu(x: ArrayLike) -> Array:
     >>> hard_silu(jnp.array([-4.0, 0.0, 4.0]))
     Array([-0.,  0.,  4.], dtype=float32)
     """
-    (x,) = promote_args_inexact("hard_silu", x)
+    x = _float_operand("hard_silu", x)
     return x * hard_sigmoid(x)
 
 

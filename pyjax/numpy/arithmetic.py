@@ -202,9 +202,11 @@ def power(x1: Any, x2: Any, /) -> Array:
             )
         return lax.integer_pow(x1, exponent)
     if not _has_int_exponent(x1, x2):
+        by_bool = isinstance(x2, bool)
         x1, x2 = util.promote_args_numeric("power", x1, x2)
         if not is_inexact(x1):
-            return integer_power(*_same_shape("power", x1, x2))
+            out = integer_power(*_same_shape("power", x1, x2))
+            return out if by_bool else util.convert(out, x1.dtype)
         return lax.pow(x1, x2)
     # A float to an integer power: no need to round the exponent to the float dtype.
     dtype, weak = dtypes.result_type(x1, x2, return_weak_type_flag=True)

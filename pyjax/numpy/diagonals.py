@@ -142,7 +142,8 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
            [0, 2]], dtype=int32)
     """
     util.check_arraylike("diagflat", v)
-    return diag(ravel(v), k)
+    out = diag(ravel(v), k)
+    return util.convert(out, out.dtype)
 
 
 def trace(

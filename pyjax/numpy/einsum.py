@@ -128,7 +128,8 @@ def _einsum(
 ) -> Any:
     inputs, output = subscripts.split("->")
     names = inputs.split(",")
-    weak = preferred is None and all(dtypes.is_weakly_typed(x) for x in arrays)
+    _, weak = dtypes.result_type(*arrays, return_weak_type_flag=True)
+    weak = weak and preferred is None
     operands = [util.as_array(x) for x in arrays]
     for position, (name, x) in enumerate(zip(names, operands, strict=True)):
         if len(name) != x.ndim:

@@ -200,7 +200,7 @@ def histogramdd(
         (points,) = _arrays("histogramdd", sample)
     n, d = points.shape
     if weights is not None:
-        (weights,) = _arrays("histogramdd", weights)
+        _, weights = util.promote_dtypes_inexact(points, *_arrays("histogramdd", weights))
         if weights.shape != (n,):
             raise new_error(ValueError, "should have one weight for each sample.")
     if range is not None and (len(range) != d or any(r is not None and len(r) != 2 for r in range)):

@@ -239,7 +239,8 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     flags = flags if flags.dtype == np.bool_ else lax.ne(flags, np.zeros((), flags.dtype))
     rank = lax.cumsum(util.convert(flags, np.dtype(np.int32)), 0) - 1
     rank = lax.rem(lax.max(rank, lax.full_like(rank, 0)), lax.full_like(rank, values.size))
-    picked = util.convert(take_rows(values, rank, 0), data.dtype)
+    picked = take_rows(values, rank, 0)
+    picked = util.convert(picked, data.dtype, dtypes.is_weakly_typed(data))
     flat = lax.reshape(data, (data.size,))
     return lax.reshape(select_where(flags, picked, flat), data.shape)
 

@@ -221,7 +221,8 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     Array([1, 5], dtype=int32)
     """
     util.check_arraylike("jnp.linalg.diagonal", x)
-    return diagonals.diagonal(x, offset, -2, -1)
+    out = diagonals.diagonal(x, offset, -2, -1)
+    return util.convert(out, out.dtype)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:

@@ -377,7 +377,7 @@ def cross(
     a_parts = [a[..., i] for i in range(a.shape[-1])]
     b_parts = [b[..., i] for i in range(b.shape[-1])]
     if len(a_parts) == len(b_parts) == 2:
-        return a_parts[0] * b_parts[1] - a_parts[1] * b_parts[0]
+        return util.convert(a_parts[0] * b_parts[1] - a_parts[1] * b_parts[0], a.dtype)
     zero = np.zeros((), a.dtype)
     a0, a1, a2 = a_parts if len(a_parts) == 3 else (*a_parts, zero)
     b0, b1, b2 = b_parts if len(b_parts) == 3 else (*b_parts, zero)
@@ -385,4 +385,4 @@ def cross(
     terms = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     columns = [lax.expand_dims(util.broadcast_array(t, shape), (len(shape),)) for t in terms]
     out = lax.concatenate(columns, len(shape))
-    return moveaxis(out, -1, axisc)
+    return moveaxis(util.convert(out, a.dtype), -1, axisc)

@@ -113,20 +113,21 @@ def _pairs(value: Any, ndim: int, name: str) -> tuple[tuple[Any, Any], ...]:
 
 
 def _pad_constant(x: Any, widths: Any, values: Any) -> Any:
+    weak = dtypes.is_weakly_typed(x)
     first = values[0][0] if values else 0
     if all(
         v is first or (np.ndim(v) == 0 and isinstance(v, (int, float)) and v == first)
         for pair in values
         for v in pair
     ):
-        fill = util.convert(first, x.dtype)
+        fill = util.convert(first, x.dtype, weak)
         return lax.pad(x, fill, [(a, b, 0) for a, b in widths])
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
         config = [(0, 0, 0)] * x.ndim
         config[axis] = (before, 0, 0)
-        x = lax.pad(x, util.convert(low, x.dtype), config) if before else x
+        x = lax.pad(x, util.convert(low, x.dtype, weak), config) if before else x
         config[axis] = (0, after, 0)
-        x = lax.pad(x, util.convert(high, x.dtype), config) if after else x
+        x = lax.pad(x, util.convert(high, x.dtype, weak), config) if after else x
     return x
 
 

@@ -66,7 +66,7 @@ def _pair(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
 def _combine(name: str, op: Any, a1: Any, a2: Any) -> Any:
     a, b = _pair(name, a1, a2)
     size = max(a.shape[0], b.shape[0])
-    zero = np.zeros((), a.dtype)
+    zero = util.convert(0, a.dtype, dtypes.is_weakly_typed(a))
     a = lax.pad(a, zero, [(size - a.shape[0], 0, 0)])
     b = lax.pad(b, zero, [(size - b.shape[0], 0, 0)])
     return op(a, b)

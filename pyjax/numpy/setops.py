@@ -339,9 +339,9 @@ def setdiff1d(
         a = a if assume_unique else unique(a)
         (places,) = nonzero(isin(a, b, invert=True))
         return take_rows(a, places, 0)
-    fill = np.zeros((), a.dtype) if fill_value is None else util.convert(fill_value, a.dtype)
+    fill = util.convert(0 if fill_value is None else fill_value, a.dtype, dtypes.is_weakly_typed(a))
     if not a.size:
-        return lax.broadcast(util.as_array(fill), (size,))
+        return lax.broadcast(fill, (size,))
     if assume_unique:
         keep = isin(a, b, invert=True)
     else:

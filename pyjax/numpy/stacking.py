@@ -419,7 +419,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Ar
     util.check_arraylike("insert", arr, 0 if isinstance(obj, slice) else obj, values)
     x, axis = _resolve_axis("insert", arr, axis)
     n = x.shape[axis]
-    values = util.convert(util.as_array(values), x.dtype)
+    values = util.convert(util.as_array(values), x.dtype, dtypes.is_weakly_typed(x))
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(n))
     places = util.as_array(obj)

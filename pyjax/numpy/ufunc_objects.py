@@ -496,7 +496,9 @@ def logaddexp_arrays(x1: Any, x2: Any, /) -> Any:
     0.6931
     """
     x1, x2 = _pair("logaddexp", x1, x2)
-    return _complex_logaddexp(x1, x2) if ufuncs.is_complex(x1) else _logaddexp(x1, x2)
+    if not ufuncs.is_complex(x1):
+        return _logaddexp(x1, x2)
+    return util.as_weak_as_scalars(_complex_logaddexp(x1, x2), x1, x2)
 
 
 def _pair(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:

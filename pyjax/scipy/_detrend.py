@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
-from pyjax.numpy.util import canonicalize_axis, promote_args_inexact
+from pyjax.numpy.util import as_weak_as, canonicalize_axis, promote_args_inexact
 
 Array = Any
 ArrayLike = Any
@@ -59,4 +59,4 @@ def detrend(
         slope = jnp.sum(piece * position, axis=-1, keepdims=True) / square
         mean = jnp.mean(piece, axis=-1, keepdims=True)
         pieces.append(piece - mean - slope * position)
-    return jnp.moveaxis(jnp.concatenate(pieces, axis=-1), -1, along)
+    return as_weak_as(jnp.moveaxis(jnp.concatenate(pieces, axis=-1), -1, along), data)

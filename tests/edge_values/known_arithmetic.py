@@ -10,7 +10,9 @@ ARITHMETIC: tuple[Difference, ...] = (
     Difference(
         cases=(
             "numpy.sinc f(u) float32",
+            "numpy.sinc f(u) float16",
             "numpy.sinc f(u) int32",
+            "numpy.sinc f(u) uint8",
             "numpy.sinc f(True) float32",
         ),
         modes="value jit vmap",

@@ -179,7 +179,7 @@ DERIVATIVES = {
         "f(lambda y: lax.fori_loop(0, 3, lambda i, c: c * y + i, y))(m)",
         "f(lambda y: lax.scan(lambda c, d: (c * d, c + d), s, y))(m)",
         "f(jax.grad(lambda y: jnp.sum(jnp.sin(y) * y)))(m)",
-        "f(jnp.linalg.solve)(qq, qq)",
+        "f(jnp.linalg.solve)(qq, qq * qq)",
         "f(lambda y, k: y[k], in_axes=(0, None))(m, j)",
         "f(lambda y, k: y[k])(m, j[:3])",
         "f(lambda y, k: y.at[k].set(s))(m, j[:3])",

@@ -45,9 +45,9 @@ def test_covers_only_what_differs(entry: Difference) -> None:
     covered = [found for key, found in CASES.items() if entry.covers(key, modes[0])]
     differing = {case.key: [m for m in modes if check(table, case, m)] for table, case in covered}
     idle = [key for key, found in differing.items() if not found]
-    assert not idle, f"no longer differ: {idle}"
+    assert not idle, f"{entry.title!r}: no longer differ: {idle}"
     unused = set(modes) - {mode for found in differing.values() for mode in found}
-    assert not unused, f"nothing differs in {unused}"
+    assert not unused, f"{entry.title!r}: nothing differs in the modes {sorted(unused)}"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

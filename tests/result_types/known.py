@@ -24,21 +24,32 @@ class Known:
 KNOWN: tuple[Known, ...] = (
     Known(
         "dtype",
-        """
-        scipy.special.multigammaln nn.celu nn.elu nn.hard_silu nn.hard_swish nn.leaky_relu
-        nn.mish nn.relu6 nn.selu nn.soft_sign nn.sparse_plus nn.sparse_sigmoid nn.squareplus
-        """.split(),
-        "With 64 bits, small integers meet a Python constant first in the reference, which makes "
-        "them the default float; here they become float32, as in functions without constants.",
+        ("scipy.special.multigammaln",),
+        "With 64 bits, a boolean becomes float32, as in functions of one array; the reference adds "
+        "a float64 constant to it.",
     ),
     Known(
         "dtype",
-        """
-        numpy.histogram2d numpy.histogramdd numpy.cumulative_prod numpy.interp numpy.polyfit
-        random.weibull_min random.double_sided_maxwell
-        """.split(),
-        "cumulative_prod accumulates in the default integer, as the array API standard asks. The "
-        "others promote some operands later than the reference.",
+        ("numpy.cumulative_prod",),
+        "It accumulates in the default integer, as the array API standard asks and cumulative_sum "
+        "does.",
+    ),
+    Known(
+        "dtype",
+        ("numpy.interp",),
+        "The dtype is that of the values fp; the reference promotes it with x where it adds the "
+        "slope, and takes constants of another dtype for the ends.",
+    ),
+    Known(
+        "dtype",
+        ("numpy.polyfit",),
+        "A weakly typed x and values of half precision give half precision; the reference computes "
+        "the powers of x in the default float first.",
+    ),
+    Known(
+        "dtype",
+        ("random.weibull_min", "random.double_sided_maxwell"),
+        "Samples are real: of a complex scale the real part is taken; the reference's are complex.",
     ),
     Known(
         "dtype",
@@ -57,11 +68,6 @@ KNOWN: tuple[Known, ...] = (
         "With 64 bits, a boolean signal and a weakly typed one are float32 here, float64 there.",
     ),
     Known(
-        "weak",
-        ("scipy.signal.detrend",),
-        "The result of the fit that is subtracted has a type of its own.",
-    ),
-    Known(
         "error",
         ("image.scale_and_translate",),
         "8-bit floats as scale or translation do not promote.",
@@ -69,38 +75,61 @@ KNOWN: tuple[Known, ...] = (
     Known(
         "error",
         """
-        lax.random_gamma_grad lax.clamp lax.reshape lax.scatter_apply lax.reduce lax.argmax
-        lax.argmin lax.cumlogsumexp lax.dot lax.dot_general lax.batch_matmul lax.conv
-        lax.conv_general_dilated lax.conv_with_general_padding lax.conv_transpose
-        lax.conv_general_dilated_local lax.conv_general_dilated_patches lax.ragged_dot
-        lax.custom_linear_solve lax.linalg.cholesky lax.linalg.eigh numpy.full_like
-        numpy.histogram numpy.histogram2d numpy.histogramdd numpy.nanargmax numpy.nanargmin
-        numpy.argmax numpy.argmin numpy.array_equiv random.double_sided_maxwell
-        random.generalized_normal random.binomial random.multinomial scipy.special.loggamma
-        nn.dot_product_attention
+        numpy.histogram numpy.histogramdd numpy.array_equiv random.binomial random.multinomial
+        random.double_sided_maxwell random.generalized_normal numpy.full_like
         """.split(),
-        "Operands of several types, of types without the operation, and Python numbers in place of "
-        "arrays are refused; the reference converts them, or fails when the program is compiled.",
+        "8-bit floats and integers of 4 bits do not promote with other types; complex numbers are "
+        "no parameters, and do not become real ones.",
+    ),
+    Known(
+        "error",
+        """
+        lax.clamp lax.argmax lax.argmin numpy.argmax numpy.argmin numpy.nanargmax numpy.nanargmin
+        lax.scatter_apply scipy.special.loggamma nn.dot_product_attention
+        """.split(),
+        "Of complex numbers: they have no order (and their absolute values another type); the "
+        "reference fails when the program is compiled, or gives a result of an order by parts.",
+    ),
+    Known(
+        "error",
+        """
+        lax.reshape lax.reduce lax.cumlogsumexp lax.random_gamma_grad lax.custom_linear_solve
+        lax.linalg.cholesky lax.linalg.eigh
+        """.split(),
+        "lax functions take arrays of the types that the operation has: no Python numbers in place "
+        "of arrays, no integers for floats, and no operands of several types.",
+    ),
+    Known(
+        "error",
+        """
+        lax.conv lax.conv_general_dilated lax.conv_with_general_padding lax.conv_transpose
+        lax.conv_general_dilated_local lax.conv_general_dilated_patches
+        """.split(),
+        "Booleans have no products to sum; the reference fails when the program is compiled.",
     ),
     Known(
         "weak",
-        """
-        operators lax.pow lax.random_gamma_grad lax.bitcast_convert_type lax.scatter
-        lax.scatter_add lax.scatter_sub lax.scatter_mul lax.scatter_min lax.scatter_max
-        lax.scatter_apply lax.reduce_and lax.reduce_or lax.reduce_xor lax.reduce
-        lax.ragged_dot lax.associative_scan lax.psum lax.pmax lax.pmin numpy.linalg.cholesky
-        numpy.linalg.eigvalsh numpy.linalg.eigh numpy.linalg.diagonal numpy.linalg.cross
-        lax.linalg.cholesky lax.linalg.cholesky_update lax.linalg.eigh lax.linalg.schur
-        lax.linalg.symmetric_product lax.linalg.triangular_solve numpy.isreal
-        numpy.iscomplex numpy.angle numpy.power numpy.pow numpy.logaddexp numpy.place
-        numpy.interp numpy.insert numpy.pad numpy.diagflat numpy.polyadd numpy.polysub
-        numpy.setdiff1d numpy.einsum numpy.cross scipy.special.logit scipy.special.kl_div
-        scipy.special.rel_entr nn.celu nn.elu nn.hard_silu nn.hard_swish nn.leaky_relu
-        nn.log_sigmoid nn.mish nn.relu6 nn.selu nn.soft_sign nn.softplus nn.sparse_plus
-        nn.sparse_sigmoid nn.squareplus
-        """.split(),
-        "Weak types that meet constants inside of the function: what remains of them depends on "
-        "how it is written.",
+        ("numpy.interp", "numpy.angle", "numpy.setdiff1d", "lax.ragged_dot"),
+        "Weak types that meet constants inside of the function in the reference: interp of weakly "
+        "typed values keeps theirs there; angle of a Python float, setdiff1d of complex numbers "
+        "and ragged_dot of integers lose it.",
+    ),
+    Known(
+        "weak",
+        ("lax.random_gamma_grad",),
+        "The result is weakly typed if both operands are; the reference's is not where the first "
+        "is a weakly typed array.",
+    ),
+    Known(
+        "weak",
+        ("numpy.isreal", "numpy.iscomplex"),
+        "Booleans are never weakly typed here.",
+    ),
+    Known(
+        "weak",
+        ("scipy.special.kl_div", "scipy.special.rel_entr"),
+        "The result is weakly typed if both operands are; the reference's only if the first is a "
+        "Python number.",
     ),
 )
 

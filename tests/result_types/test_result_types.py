@@ -13,7 +13,7 @@ import pytest
 
 import pyjax
 from tests.result_types.combinations import Call, calls, types_of
-from tests.result_types.known import difference, is_known
+from tests.result_types.known import KNOWN, difference, is_known
 from tests.result_types.recorded import load
 
 _STEP = 9
@@ -49,6 +49,20 @@ def differences(call: Call, step: int) -> Iterator[str]:
 def _check(name: str, step: int) -> None:
     lines = [line for call in CALLS[name] for line in differences(call, step)]
     assert not lines, f"{len(lines)} differ:\n" + "\n".join(lines[:50])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, what", sorted({(name, entry.what) for entry in KNOWN for name in entry.calls})
+)
+def test_known_differences_are_there(name: str, what: str) -> None:
+    found = (
+        difference(types_of(pyjax, call, kinds, bits == "64"), want)
+        for call in CALLS[name]
+        for bits, entries in load().items()
+        for kinds, want in zip(call.kinds(bits == "64"), entries[call.key].split(" "), strict=True)
+    )
+    assert what in found, "nothing differs: remove the name from known.py"
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -133,7 +133,7 @@ def _scatter_aval(
                 "have the "
                 f"same size, got {x.shape[a]} and {indices.shape[b]}.",
             )
-    return [x.update(weak_type=False)]
+    return [x]
 
 
 # -- what the rules share --------------------------------------------------------------------------

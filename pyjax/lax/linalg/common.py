@@ -53,7 +53,8 @@ def matmul(a: Array, b: Array) -> Array:
 def _masked(x: Array, mask: Array, keep: bool) -> Array:
     shape = shape_of(x)
     mask = expand_to(mask, shape, (len(shape) - 2, len(shape) - 1))
-    zeros = full_value(x, 0)
+    # A Python number of x's kind: weakly typed where x is.
+    zeros = full_value(x, np.zeros((), dtype_of(x)).item())
     return select(mask, x, zeros) if keep else select(mask, zeros, x)
 
 
@@ -85,7 +86,7 @@ def identity_like(x: Array) -> Array:
 
 def symmetrized(x: ArrayLike) -> Array:
     """(x + x^H) / 2."""
-    return mul(add(x, mH(x)), np.asarray(0.5, dtype_of(x)))
+    return mul(add(x, mH(x)), np.asarray(0.5, dtype_of(x)).item())
 
 
 def columns(v: Array, like: Array) -> Array:

@@ -335,6 +335,7 @@ def _check_magma(implementation: EigImplementation | None, use_magma: bool | Non
 
 def _schur_aval(x: ShapedArray, *, compute_schur_vectors: bool, **params: Any) -> list[ShapedArray]:
     check_matrix("schur", x, square=True)
+    x = x.update(weak_type=False)
     return [x, x] if compute_schur_vectors else [x]
 
 

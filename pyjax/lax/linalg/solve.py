@@ -74,7 +74,7 @@ def _triangular_solve_aval(
             ValueError,
             f"Incompatible shapes for arguments to triangular_solve: {a.shape} and {b.shape}.",
         )
-    return [b]
+    return [b.update(weak_type=a.weak_type and b.weak_type)]
 
 
 def _solve(

@@ -159,7 +159,7 @@ def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> list[ShapedArray]:
             "vector of size n, "
             f"got {r.shape} and {w.shape}.",
         )
-    return [r]
+    return [r.update(weak_type=r.weak_type and w.weak_type)]
 
 
 def _cholesky_update(r: Array, w: Array) -> Array:
@@ -242,7 +242,7 @@ def _symmetric_product_aval(
     batch, n, _ = check_matrix("symmetric_product", a)
     if c.shape != (*batch, n, n):
         fail(ValueError, f"symmetric_product expects c of shape {(*batch, n, n)}, got {c.shape}.")
-    return [c]
+    return [c.update(weak_type=a.weak_type and c.weak_type)]
 
 
 def _symmetric_product(a: Array, c: Array, *, alpha: float, beta: float) -> Array:
