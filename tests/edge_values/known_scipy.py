@@ -208,12 +208,4 @@ SCIPY: tuple[Difference, ...] = (
         reason="They are zero up to rounding.",
         example="scipy.linalg.solve f(qq, qq) float32",
     ),
-    Difference(
-        cases=("scipy.linalg.cholesky f(h * 1) bool", "scipy.linalg.eigh f(h * 1) bool"),
-        modes="value jit vmap",
-        title="Weak types of factors",
-        reason="Factors of weakly typed matrices are strongly typed, as those of other factorisations "
-        "are in both; JAX's Cholesky factors and eigenvalues stay weak.",
-        example="scipy.linalg.cholesky f(h * 1) bool",
-    ),
 )
