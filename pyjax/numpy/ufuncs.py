@@ -373,8 +373,8 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     """
     z = util.ensure_arraylike("angle", z)
     dtype = z.dtype if is_inexact(z) else dtypes.canonicalize_dtype(np.float64)
-    # Integers lose the weak type, as in JAX.
-    z = util.convert(z, dtype, is_inexact(z) and dtypes.is_weakly_typed(z))
+    # Only the angle of a complex number keeps the weak type, as in JAX.
+    z = util.convert(z, dtype, is_complex(z) and dtypes.is_weakly_typed(z))
     im = lax.imag(z) if is_complex(z) else lax.full_like(z, 0)
     re = lax.real(z) if is_complex(z) else z
     out = lax.atan2(im, re)

@@ -111,8 +111,8 @@ KNOWN: tuple[Known, ...] = (
         "weak",
         ("numpy.interp", "numpy.angle", "numpy.setdiff1d", "lax.ragged_dot"),
         "Weak types that meet constants inside of the function in the reference: interp of weakly "
-        "typed values keeps theirs there; angle of a Python float, setdiff1d of complex numbers "
-        "and ragged_dot of integers lose it.",
+        "typed values and angle of a weakly typed float array keep theirs there; setdiff1d of "
+        "complex numbers and ragged_dot of integers lose it.",
     ),
     Known(
         "weak",
