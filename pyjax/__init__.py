@@ -1,8 +1,7 @@
 """pyjax: NumPy programs that compile.
 
 The public names are those of JAX. Submodules load on first use: `pyjax.numpy`, `pyjax.lax`,
-  `pyjax.nn`,
-`pyjax.random`, `pyjax.tree`, `pyjax.errors` ...
+`pyjax.nn`, `pyjax.random`, `pyjax.tree`, `pyjax.errors` ...
 """
 
 from importlib import import_module as _import_module

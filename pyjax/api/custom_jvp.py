@@ -261,8 +261,7 @@ def _check_jvp_output(
         raise new_error(
             TypeError,
             f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple "
-            f"of "
-            f"length two) representing primal and tangent outputs, but got {result!r:.80}.",
+            f"of length two) representing primal and tangent outputs, but got {result!r:.80}.",
             "The rule computes the function's output and the derivative of it.",
             "return primal_out, tangent_out",
         )
@@ -272,20 +271,17 @@ def _check_jvp_output(
         raise new_error(
             TypeError,
             f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent "
-            f"outputs "
-            f"with equal container (pytree) structures, but got {out_tree} and {tangent_tree} "
-            "respectively.",
+            f"outputs with equal container (pytree) structures, but got {out_tree} and "
+            f"{tangent_tree} respectively.",
         )
     if out_trees and out_trees[0] != out_tree:
         raise new_error(
             TypeError,
             f"Custom JVP rule {rule_name} for function {name} must produce a pair (list or tuple "
-            f"of "
-            "length two) where the first element represents the primal output (equal in value to "
-            "the "
-            f"output of the custom_jvp-decorated function {name}, and in particular of the same "
-            f"container/pytree structure), but instead the JVP rule output's first element had "
-            f"container/pytree structure {out_tree} while {name} returns {out_trees[0]}.",
+            "of length two) where the first element represents the primal output (equal in value "
+            f"to the output of the custom_jvp-decorated function {name}, and in particular of the "
+            "same container/pytree structure), but instead the JVP rule output's first element "
+            f"had container/pytree structure {out_tree} while {name} returns {out_trees[0]}.",
         )
     out_trees.append(out_tree)
     fixed = []
@@ -304,11 +300,9 @@ def _check_tangent(name: str, rule_name: str, primal: Any, tangent: Any) -> Any:
         return tangent
     fail(
         TypeError,
-        f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent "
-        f"outputs "
-        "with corresponding shapes and dtypes: primal "
-        f"{aval.str_short()} with tangent {got.str_short()}, expecting tangent "
-        f"{expected.str_short()}.",
+        f"Custom JVP rule {rule_name} for function {name} must produce primal and tangent outputs "
+        f"with corresponding shapes and dtypes: primal {aval.str_short()} with tangent "
+        f"{got.str_short()}, expecting tangent {expected.str_short()}.",
         "A tangent is a small change of the output: it has its shape and dtype.",
         "Compute it elementwise, or broadcast it: jnp.broadcast_to(t, primal_out.shape).",
     )

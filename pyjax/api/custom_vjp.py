@@ -182,13 +182,11 @@ def _check_nondiff(name: str, arg: Any) -> None:
     if any(isinstance(leaf, Tracer) for leaf in tree_flatten(arg)[0]):
         fail(
             TypeError,
-            f"Found a JAX Tracer object passed as an argument to a custom_vjp function "
-            f"{name} in a "
-            "position indicated by nondiff_argnums as non-differentiable. Tracers cannot be "
-            "passed "
-            "as non-differentiable arguments to custom_vjp functions; instead, "
-            "nondiff_argnums should "
-            "only be used for arguments that can't be or contain JAX tracers.",
+            f"Found a JAX Tracer object passed as an argument to a custom_vjp function {name} in "
+            "a position indicated by nondiff_argnums as non-differentiable. Tracers cannot be "
+            "passed as non-differentiable arguments to custom_vjp functions; instead, "
+            "nondiff_argnums should only be used for arguments that can't be or contain JAX "
+            "tracers.",
             None,
             "Make it a differentiable argument and return None for its cotangent in bwd.",
         )
@@ -249,13 +247,11 @@ class _Call:
             raise new_error(
                 TypeError,
                 f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair "
-                f"(list or "
-                "tuple of length two) where the first element represents the primal output "
-                "(equal to "
-                f"those of the custom_vjp-decorated function {self._name}) and the second element "
-                f"represents residuals (i.e. values stored from the forward pass for use on the "
-                f"backward "
-                f"pass), but instead of a pair the fwd rule {fwd_name} produced {result!r:.80}.",
+                "(list or tuple of length two) where the first element represents the primal "
+                f"output (equal to those of the custom_vjp-decorated function {self._name}) and "
+                "the second element represents residuals (i.e. values stored from the forward "
+                "pass for use on the backward pass), but instead of a pair the fwd rule "
+                f"{fwd_name} produced {result!r:.80}.",
                 "The backward rule gets the residuals, and nothing else of the forward pass.",
                 "return output, residuals; None as residuals if there are none.",
             )
@@ -264,10 +260,8 @@ class _Call:
             raise new_error(
                 TypeError,
                 f"Custom VJP fwd rule {fwd_name} for function {self._name} must produce a pair "
-                f"whose first "
-                "element has the same container (pytree) structure as the primal output, but it "
-                "had "
-                f"{tree}, and {self._name} returns {self.out_trees[0]}.",
+                "whose first element has the same container (pytree) structure as the primal "
+                f"output, but it had {tree}, and {self._name} returns {self.out_trees[0]}.",
             )
         self.out_trees.append(tree)
         residuals, self._residual_tree = tree_flatten(result[1])
@@ -301,8 +295,8 @@ class _Call:
             raise new_error(
                 TypeError,
                 f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce a tuple "
-                f"of length "
-                f"equal to the primal args tuple, i.e. {len(example)}, but it produced {shape}.",
+                f"of length equal to the primal args tuple, i.e. {len(example)}, but it produced "
+                f"{shape}.",
                 "The structure of the cotangents is that of the arguments.",
                 "Return one for each argument; None stands for zero.",
             )
@@ -326,11 +320,9 @@ class _Call:
         except ValueError as error:
             raise new_error(
                 TypeError,
-                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "
-                f"output with the "
-                "same container (pytree) structure as the args tuple of the primal function; at "
-                "argument "
-                f"{position}: {error}",
+                f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an output "
+                "with the same container (pytree) structure as the args tuple of the primal "
+                f"function; at argument {position}: {error}",
             ) from None
         return [
             self._leaf_ct(bwd_name, position, path, aval, x)
@@ -352,10 +344,9 @@ class _Call:
             return convert_element_type(ct, expected.dtype)  # the rule runs without 64-bit types
         fail(
             ValueError,
-            f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an "
-            f"output with the "
-            "same shapes and dtypes as the args tuple of the primal function, but at output"
-            f"[{position}]{keystr(path)} the bwd rule produced an output of type "
+            f"Custom VJP bwd rule {bwd_name} for function {self._name} must produce an output "
+            "with the same shapes and dtypes as the args tuple of the primal function, but at "
+            f"output[{position}]{keystr(path)} the bwd rule produced an output of type "
             f"{got.str_short()} corresponding to an input of type {aval.str_short()}.",
             "A cotangent has the shape and dtype of its argument.",
             "Sum what was broadcast, broadcast what was summed: jnp.full_like(x, g).",

@@ -119,9 +119,8 @@ def value_and_grad(
             raise new_error(
                 TypeError,
                 f"differentiating with respect to argnums={argnums} requires at least "
-                f"{highest + 1} "
-                f"positional arguments to be passed by the caller, but got only {len(args)} "
-                "positional arguments.",
+                f"{highest + 1} positional arguments to be passed by the caller, but got only "
+                f"{len(args)} positional arguments.",
                 "argnums counts from 0, and keyword arguments have no number.",
                 "Name an argument that is passed, or pass it by position.",
             )
@@ -228,8 +227,7 @@ def _check_input(name: str, holomorphic: bool, allow_int: bool, x: Any) -> None:
     if dtypes.issubdtype(dtype, np.integer) or dtypes.issubdtype(dtype, np.bool_):
         fail(
             TypeError,
-            f"{name} requires real- or complex-valued inputs (input dtype that is a "
-            f"sub-dtype of "
+            f"{name} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
             f"np.inexact), but got {_d(dtype)}. If you want to use Boolean- or integer-valued "
             "inputs, use vjp or set allow_int to True.",
             None,
@@ -256,8 +254,7 @@ def _check_output(name: str, holomorphic: bool, x: Any) -> None:
         raise new_error(
             TypeError,
             f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
-            f"np.floating), "
-            f"but got {_d(dtype)}.",
+            f"np.floating), but got {_d(dtype)}.",
             "The gradient of a complex output depends on the direction, unless the function is "
             "holomorphic.",
             "For holomorphic differentiation, pass holomorphic=True. For differentiation of "
@@ -267,8 +264,7 @@ def _check_output(name: str, holomorphic: bool, x: Any) -> None:
         raise new_error(
             TypeError,
             f"{name} requires real-valued outputs (output dtype that is a sub-dtype of "
-            f"np.floating), "
-            f"but got {_d(dtype)}.",
+            f"np.floating), but got {_d(dtype)}.",
             "A function with whole numbers as values has no derivative but zero.",
             "Return floats. For differentiation of functions with integer outputs, use jax.vjp "
             "directly.",

@@ -219,12 +219,10 @@ def _check_forward_input(x: Any, holomorphic: bool) -> None:
     if not holomorphic and not _is(dtype, np.floating):
         raise new_error(
             TypeError,
-            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of "
-            "np.floating), but "
-            f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For "
-            f"differentiation "
-            "of non-holomorphic functions involving complex inputs or integer inputs, use jax.jvp "
-            "directly.",
+            "jacfwd requires real-valued inputs (input dtype that is a sub-dtype of np.floating), "
+            f"but got {dtype}. For holomorphic differentiation, pass holomorphic=True. For "
+            "differentiation of non-holomorphic functions involving complex inputs or integer "
+            "inputs, use jax.jvp directly.",
         )
 
 
@@ -248,9 +246,8 @@ def _check_reverse_input(x: Any, holomorphic: bool, allow_int: bool) -> None:
         raise new_error(
             TypeError,
             "jacrev requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
-            f"np.inexact), but got {dtype}. If you want to use Boolean- or integer-valued "
-            f"inputs, use "
-            "vjp or set allow_int to True.",
+            f"np.inexact), but got {dtype}. If you want to use Boolean- or integer-valued inputs, "
+            "use vjp or set allow_int to True.",
         )
 
 
@@ -265,10 +262,9 @@ def _check_reverse_output(x: Any, holomorphic: bool) -> None:
         raise new_error(
             TypeError,
             "jacrev requires real-valued outputs (output dtype that is a sub-dtype of "
-            "np.floating), but "
-            f"got {dtype}. For holomorphic differentiation, pass holomorphic=True. For "
-            f"differentiation "
-            "of non-holomorphic functions involving complex outputs, use jax.vjp directly.",
+            f"np.floating), but got {dtype}. For holomorphic differentiation, pass "
+            "holomorphic=True. For differentiation of non-holomorphic functions involving complex "
+            "outputs, use jax.vjp directly.",
         )
 
 

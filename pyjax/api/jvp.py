@@ -54,8 +54,7 @@ def jvp(
         raise new_error(
             TypeError,
             "primal and tangent arguments to jax.jvp must have the same tree structure; primals "
-            "have "
-            f"tree structure {in_tree} whereas tangents have tree structure {tangent_tree}.",
+            f"have tree structure {in_tree} whereas tangents have tree structure {tangent_tree}.",
             "Each argument has a tangent of its own.",
             "Give as many tangents as primals, in the same containers.",
         )
@@ -85,11 +84,9 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
         raise new_error(
             TypeError,
             "primal and tangent arguments to jax.jvp do not match; dtypes must be equal, or in "
-            "case of "
-            "int/bool primal dtype the tangent dtype must be float0. Got primal dtype "
+            "case of int/bool primal dtype the tangent dtype must be float0. Got primal dtype "
             f"{_name(primal_aval.dtype)} and so expected tangent dtype {_name(expected.dtype)}, "
-            f"but got "
-            f"tangent dtype {_name(got.dtype)} instead.",
+            f"but got tangent dtype {_name(got.dtype)} instead.",
         )
     if got.shape != expected.shape:
         raise new_error(

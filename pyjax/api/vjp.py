@@ -57,12 +57,10 @@ class Pullback:
         if len(args) != 1:
             raise new_error(
                 TypeError,
-                f"The function returned by `jax.vjp` applied to a function was called with "
-                f"{len(args)} "
-                "arguments, but functions returned by `jax.vjp` must be called with a single "
-                "argument "
-                "corresponding to the single value returned by the function (even if that returned "
-                "value is a tuple or other container).",
+                "The function returned by `jax.vjp` applied to a function was called with "
+                f"{len(args)} arguments, but functions returned by `jax.vjp` must be called with "
+                "a single argument corresponding to the single value returned by the function "
+                "(even if that returned value is a tuple or other container).",
             )
         cts, ct_tree = tree_flatten(args[0])
         if ct_tree != self.out_tree:
@@ -174,9 +172,8 @@ def _check_cotangent(ct: Any, aval: Any) -> None:
             return
     raise new_error(
         ValueError,
-        "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: "
-        f"got {got.str_short()}, but expected {expected.str_short()} because the corresponding "
-        f"output "
+        "unexpected JAX type (e.g. shape/dtype) for argument to VJP function: got "
+        f"{got.str_short()}, but expected {expected.str_short()} because the corresponding output "
         f"of the differentiated function had JAX type {aval.str_short()}",
         "A cotangent has the shape and dtype of its output.",
         "jnp.ones_like(output) is one.",
@@ -292,6 +289,6 @@ def _check_linear_types(in_avals: Sequence[Any], out_avals: Sequence[Any]) -> No
         raise new_error(
             TypeError,
             "linear_transpose only supports [float or complex] -> [float or complex], and [int or "
-            "bool] constants, but got "
-            f"{[a.str_short() for a in in_avals]} -> {[a.str_short() for a in out_avals]}.",
+            f"bool] constants, but got {[a.str_short() for a in in_avals]} -> "
+            f"{[a.str_short() for a in out_avals]}.",
         )

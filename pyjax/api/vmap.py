@@ -271,8 +271,7 @@ def _mapped_axis_size(
             raise new_error(
                 ValueError,
                 f"vmap was requested to map its argument along axis {d}, which implies that its "
-                f"rank "
-                f"should be at least {least}, but is only {len(shape)} (its shape is {shape})",
+                f"rank should be at least {least}, but is only {len(shape)} (its shape is {shape})",
                 f"The argument is {abstractify(x).str_short()}, in_axes says {d}.",
                 "Name an axis that it has, or None in in_axes for what is not mapped.",
             )

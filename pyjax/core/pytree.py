@@ -490,8 +490,7 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
         raise new_error(
             ValueError,
             f"Expected a {_type_name(prefix)} at the root{path and ' of the subtree ' + path}, "
-            f"got a "
-            f"leaf: {tree!r:.80}. The structures differ: expected {prefix}.",
+            f"got a leaf: {tree!r:.80}. The structures differ: expected {prefix}.",
         )
     cls, children, data = one
     children = list(children)
@@ -508,8 +507,7 @@ def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> N
             ValueError,
             f"Structures differ at {path or 'the root'}: expected {_type_name(prefix)} with "
             f"{len(prefix._children)} children, got {_name(cls)} with {len(children)}. Expected "
-            f"{prefix}, "
-            f"got value {tree!r:.80}.",
+            f"{prefix}, got value {tree!r:.80}.",
             "All trees have the structure of the first one, or that structure as a prefix.",
             "Give both trees the same keys and types; pyjax.tree.structure shows them.",
         )

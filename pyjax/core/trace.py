@@ -194,10 +194,9 @@ class Tracer(Array):
             return value.__index__()
         fail(
             TracerIntegerConversionError,
-            f"The __index__() method was called on traced array with shape "
+            "The __index__() method was called on traced array with shape "
             f"{self.aval.str_short()}: a Python integer is needed (a list index, `range`, a "
-            f"shape), "
-            f"got {self}.",
+            f"shape), got {self}.",
             self.origin(),
             "Index a jnp array instead of a list, use lax.fori_loop instead of range, or make "
             "the argument static (static_argnums, static_argnames).",
@@ -207,9 +206,8 @@ class Tracer(Array):
         # Also if the value is known: what is computed from it would have no derivative.
         fail(
             TracerArrayConversionError,
-            f"The numpy.ndarray conversion method __array__() was called on traced array with "
-            f"shape "
-            f"{self.aval.str_short()}: {self}.",
+            "The numpy.ndarray conversion method __array__() was called on traced array with "
+            f"shape {self.aval.str_short()}: {self}.",
             self.origin(),
             "Call the pyjax.numpy function instead of NumPy's, or do this part of the work "
             "outside the transformed function (pure_callback).",

@@ -1,8 +1,7 @@
 """Lowering: a jaxpr becomes an HLO module. Each primitive's lowering rule adds instructions.
 
-Arrays of extended dtypes (random keys) are lowered as uint32 arrays with trailing key dimensions;
-see
-`interpreters/hlo_keys.py`. Layer: interpreters.
+Arrays of extended dtypes (random keys) are lowered as uint32 arrays with trailing key dimensions
+(`interpreters/hlo_keys.py`). Layer: interpreters.
 """
 
 from __future__ import annotations

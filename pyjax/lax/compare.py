@@ -329,8 +329,7 @@ def _clamp_aval(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> list[Sha
             fail(
                 TypeError,
                 f"lax.clamp requires arguments to have the same dtypes, got {low.dtype}, "
-                f"{x.dtype}, "
-                f"{high.dtype}.",
+                f"{x.dtype}, {high.dtype}.",
                 fix="jnp.clip promotes types.",
             )
     if x.dtype not in ORDERED:

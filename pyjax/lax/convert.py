@@ -173,9 +173,8 @@ def _bitcast_aval(x: ShapedArray, *, new_dtype: np.dtype) -> list[ShapedArray]:
             fail(
                 ValueError,
                 f"Attempting to convert array of shape {x.shape} from {x.dtype} of size "
-                f"{old_bits // 8} "
-                f"to {new_dtype} of size {new_bits // 8} but last dimension isn't divisible by "
-                f"{ratio}.",
+                f"{old_bits // 8} to {new_dtype} of size {new_bits // 8} but last dimension isn't "
+                f"divisible by {ratio}.",
                 f"each element of {new_dtype} is made of {ratio} elements of {x.dtype}.",
                 f"reshape so that the last dimension has size {ratio}.",
             )
@@ -257,8 +256,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
         fail(
             ValueError,
             "reduce_precision needs exponent_bits >= 1 and mantissa_bits >= 0, got "
-            f"{exponent_bits} and "
-            f"{mantissa_bits}.",
+            f"{exponent_bits} and {mantissa_bits}.",
         )
     return reduce_precision_p.bind1(
         operand, exponent_bits=int(exponent_bits), mantissa_bits=int(mantissa_bits)

@@ -41,8 +41,7 @@ def _iota_aval(
         fail(
             TypeError,
             f"iota does not accept dtype {dtype}. Accepted dtypes are subtypes of integer, "
-            "floating, "
-            "complexfloating.",
+            "floating, complexfloating.",
         )
     if not 0 <= dimension < len(shape):
         fail(

@@ -56,9 +56,8 @@ def _check_dims(side: str, role: str, dims: _Dims, ndim: int) -> None:
         fail(
             TypeError,
             f"dot_general requires {side} {role} dimensions to be distinct and nonnegative and "
-            "less than "
-            f"the number of axes of the {side} value, got {role} dimensions {dims} for {side} of "
-            f"rank {ndim}.",
+            f"less than the number of axes of the {side} value, got {role} dimensions {dims} for "
+            f"{side} of rank {ndim}.",
         )
 
 
@@ -90,9 +89,8 @@ def _dot_general_aval(
         if left_sizes != right_sizes:
             fail(
                 TypeError,
-                f"dot_general requires {role} dimensions to have the same shape, got "
-                f"{left_sizes} and "
-                f"{right_sizes}.",
+                f"dot_general requires {role} dimensions to have the same shape, got {left_sizes} "
+                f"and {right_sizes}.",
                 f"the operands are {lhs.str_short()} and {rhs.str_short()}, dimension numbers "
                 f"{dimension_numbers}.",
                 "transpose an operand, or contract other dimensions.",
@@ -132,10 +130,8 @@ def _check_preferred(dtype: np.dtype, preferred: np.dtype) -> None:
         fail(
             TypeError,
             "Input type is incompatible with `preferred_element_type`. The compatible "
-            "combinations of "
-            "(input_type, preferred_element_type) are integral to any, floating to floating or "
-            "complex, "
-            f"complex to complex; got {dtype}, {preferred}.",
+            "combinations of (input_type, preferred_element_type) are integral to any, floating "
+            f"to floating or complex, complex to complex; got {dtype}, {preferred}.",
         )
     if is_complex(dtype) and not is_complex(preferred):
         fail(
@@ -393,8 +389,7 @@ def dot(
             fail(
                 ValueError,
                 "jax.lax.dot: dimension_numbers must be specified when not performing simple "
-                "un-batched "
-                "matrix-matrix, matrix-vector, or vector-vector products; got "
+                "un-batched matrix-matrix, matrix-vector, or vector-vector products; got "
                 f"lhs_shape={left.shape} rhs_shape={right.shape}",
                 fix="the last dimension of lhs and the first of rhs must have one size; see "
                 "lax.dot_general.",

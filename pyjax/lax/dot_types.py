@@ -195,8 +195,7 @@ def canonicalize_precision(precision: PrecisionLike) -> Any:
     fail(
         ValueError,
         f"Precision argument must be None, a string in {[n for n in _PRECISION_NAMES if n]}, a "
-        "lax.Precision, "
-        f"a lax.DotAlgorithm(Preset), or a pair of precisions; got {precision!r}.",
+        f"lax.Precision, a lax.DotAlgorithm(Preset), or a pair of precisions; got {precision!r}.",
     )
 
 
@@ -208,8 +207,7 @@ def canonical_dot_dimensions(name: str, dimension_numbers: Any) -> Any:
         fail(
             TypeError,
             f"{name} dimension_numbers must be ((lhs_contracting, rhs_contracting), (lhs_batch, "
-            "rhs_batch)), "
-            f"got {dimension_numbers!r}.",
+            f"rhs_batch)), got {dimension_numbers!r}.",
         )
     return (
         (canonical_dims(name, lhs_contract), canonical_dims(name, rhs_contract)),

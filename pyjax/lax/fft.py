@@ -83,8 +83,7 @@ def _fft_aval(
         fail(
             ValueError,
             f"{fft_type.name} requires input shape to end with {expected} for fft_lengths "
-            f"{fft_lengths}, "
-            f"but got {x.shape}.",
+            f"{fft_lengths}, but got {x.shape}.",
             fix="slice or pad the operand; jnp.fft does it for you.",
         )
     if (fft_type is FftType.RFFT) == is_complex(x.dtype):

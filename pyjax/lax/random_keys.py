@@ -79,8 +79,7 @@ def _wrap_aval(words: ShapedArray, *, impl: PRNGImpl) -> list[ShapedArray]:
         fail(
             TypeError,
             "JAX encountered invalid PRNG key data: expected uint32 with trailing shape "
-            f"{impl.key_shape} "
-            f"for {impl.name}, got {words.str_short()}",
+            f"{impl.key_shape} for {impl.name}, got {words.str_short()}",
         )
     return [ShapedArray(words.shape[: len(words.shape) - n], KeyDType(impl))]
 

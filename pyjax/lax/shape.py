@@ -57,17 +57,14 @@ def _broadcast_in_dim_aval(
         fail(
             TypeError,
             "broadcast_in_dim broadcast_dimensions must be a subset of output dimensions, got "
-            f"{dims} for "
-            f"operand ndim {len(have)} and shape {shape}.",
+            f"{dims} for operand ndim {len(have)} and shape {shape}.",
         )
     if any(n not in (1, shape[d]) for n, d in zip(have, dims)):
         fail(
             TypeError,
             "broadcast_in_dim operand dimension sizes must either be 1, or be equal to their "
-            "corresponding "
-            f"dimensions in the target broadcast shape; got operand of shape {have}, target "
-            "broadcast shape "
-            f"{shape}, broadcast_dimensions {dims}.",
+            "corresponding dimensions in the target broadcast shape; got operand of shape "
+            f"{have}, target broadcast shape {shape}, broadcast_dimensions {dims}.",
         )
     return [ShapedArray(shape, x.dtype, x.weak_type, sharding=sharding)]
 
@@ -190,8 +187,7 @@ def _reshape_aval(
         fail(
             TypeError,
             "reshape dimensions must be a permutation of operand dimensions, got dimensions "
-            f"{dimensions} "
-            f"for shape {x.shape}.",
+            f"{dimensions} for shape {x.shape}.",
         )
     return [ShapedArray(new_sizes, x.dtype, x.weak_type, sharding=sharding)]
 
@@ -369,8 +365,7 @@ def _rev_aval(x: ShapedArray, *, dimensions: tuple[int, ...]) -> list[ShapedArra
         fail(
             TypeError,
             f"rev dimensions must all be less than operand ndim, got dimensions {dimensions} for "
-            "operand "
-            f"ndim {len(x.shape)}.",
+            f"operand ndim {len(x.shape)}.",
         )
     return [x]
 

@@ -49,8 +49,8 @@ def _concatenate_aval(*avals: ShapedArray, dimension: int) -> list[ShapedArray]:
             fail(
                 TypeError,
                 "Cannot concatenate arrays with shapes that differ in dimensions other than the "
-                "one being "
-                f"concatenated: concatenating along dimension {dimension} for shapes {shapes}.",
+                f"one being concatenated: concatenating along dimension {dimension} for shapes "
+                f"{shapes}.",
                 "Along all others they have one size.",
                 "Join them along that dimension, or pad or slice one of them.",
             )

@@ -25,9 +25,8 @@ _Subject = TypeVar("_Subject")
 
 
 class HloPass:
-    """One rewrite of a module. Subclasses set `name` (kebab-case, ends in what the pass does)
-    and override
-    `run_on_computation`, or `run` where the whole module matters."""
+    """One rewrite of a module. Subclasses set `name` (kebab-case, ends in what the pass does) and
+    override `run_on_computation`, or `run` where the whole module matters."""
 
     name: str = ""
 

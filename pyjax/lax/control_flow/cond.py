@@ -59,8 +59,7 @@ def _check_branches(
                 TypeError,
                 f"{function} branch outputs must have the same pytree structure, but they differ:"
                 f"\n\n{where}\n\nThe output of {names[0]} has structure {first.out_tree}, that of "
-                f"{name} "
-                f"{other.out_tree}: {difference}.",
+                f"{name} {other.out_tree}: {difference}.",
                 "only one branch runs, and what follows needs to know what it returns.",
                 f"Revise {both} so that they have the same pytree structure.",
             )

@@ -187,8 +187,7 @@ def check_carry(
             f"{difference}.",
             body,
             "Revise the function so that the carry output has the same pytree structure as the "
-            "carry "
-            "input.",
+            "carry input.",
         )
     differing = [
         (path, have, out)
@@ -202,8 +201,8 @@ def check_carry(
         kind = "" if path == name else "component "
         lines.append(
             f"The input carry {kind}{path} has type {have.str_short()} but the corresponding "
-            "output "
-            f"carry component has type {out.str_short()}, so {difference_of_types(have, out)}."
+            f"output carry component has type {out.str_short()}, so "
+            f"{difference_of_types(have, out)}."
         )
         if out.vma - have.vma:
             fixes.append(
@@ -214,8 +213,7 @@ def check_carry(
         if have.shape == out.shape and have.dtype != out.dtype:
             fixes.append(
                 f"Convert the initial value of {path} with .astype(jnp.{out.dtype}), or the "
-                "returned "
-                f"value with .astype(jnp.{have.dtype})."
+                f"returned value with .astype(jnp.{have.dtype})."
             )
     fail(
         TypeError,

@@ -86,24 +86,21 @@ def _gather_aval(
         fail(
             TypeError,
             "Gather op must have one slice size for every input dimension; got "
-            f"{len(slice_sizes)} sizes "
-            f"for {x.str_short()}.",
+            f"{len(slice_sizes)} sizes for {x.str_short()}.",
         )
     dropped = {*dn.collapsed_slice_dims, *dn.operand_batching_dims}
     if len(dn.offset_dims) + len(dropped) != rank:
         fail(
             TypeError,
             "All components of the offset index in a gather op must either be an offset "
-            "dimension, be "
-            f"explicitly collapsed or be batching; got {dn} for {x.str_short()}.",
+            f"dimension, be explicitly collapsed or be batching; got {dn} for {x.str_short()}.",
         )
     for d, (size, have) in enumerate(zip(slice_sizes, x.shape)):
         if not 0 <= size <= have:
             fail(
                 TypeError,
                 f"Slice size at index {d} in gather op is out of range, must be within [0, {have} "
-                "+ 1), "
-                f"got {size}.",
+                f"+ 1), got {size}.",
             )
         if d in dropped and size > 1:
             fail(
@@ -116,8 +113,7 @@ def _gather_aval(
             fail(
                 TypeError,
                 f"Gather op batching dimensions {a} of the operand and {b} of the indices must "
-                "have the "
-                f"same size, got {x.shape[a]} and {indices.shape[b]}.",
+                f"have the same size, got {x.shape[a]} and {indices.shape[b]}.",
             )
     offsets = iter([s for d, s in enumerate(slice_sizes) if d not in dropped])
     batches = iter(batch)

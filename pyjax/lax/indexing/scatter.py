@@ -100,8 +100,7 @@ def _scatter_aval(
         fail(
             TypeError,
             f"Scatter op has window of size {len(dn.update_window_dims) + len(absent)}; doesn't "
-            "match "
-            f"operand of rank {rank}.",
+            f"match operand of rank {rank}.",
         )
     if len(updates.shape) != len(batch) + len(dn.update_window_dims):
         fail(
@@ -113,10 +112,9 @@ def _scatter_aval(
         if size > have and d not in absent:
             fail(
                 TypeError,
-                f"Bounds of the window dimensions of updates must not exceed the bounds of the "
+                "Bounds of the window dimensions of updates must not exceed the bounds of the "
                 f"corresponding dimensions of operand. For dimension {d}, updates bound is "
-                f"{size}, operand "
-                f"bound is {have}.",
+                f"{size}, operand bound is {have}.",
             )
     scattered = tuple(s for d, s in enumerate(updates.shape) if d not in dn.update_window_dims)
     if scattered != batch:
@@ -130,8 +128,7 @@ def _scatter_aval(
             fail(
                 TypeError,
                 f"Scatter op batching dimensions {a} of the operand and {b} of the indices must "
-                "have the "
-                f"same size, got {x.shape[a]} and {indices.shape[b]}.",
+                f"have the same size, got {x.shape[a]} and {indices.shape[b]}.",
             )
     return [x]
 

@@ -56,8 +56,7 @@ def _check_rank(what: str, values: Sequence[int], aval: ShapedArray) -> None:
         fail(
             TypeError,
             f"slice {what} must have one entry per operand dimension, got {what} {tuple(values)} "
-            "for "
-            f"operand shape {aval.shape}.",
+            f"for operand shape {aval.shape}.",
             f"the operand is {aval.str_short()}.",
             f"give {len(aval.shape)} entries, or use lax.slice_in_dim for one axis.",
         )
@@ -80,8 +79,8 @@ def _slice_aval(
             fail(
                 TypeError,
                 "slice needs 0 <= start_indices <= limit_indices <= operand shape, got "
-                "start_indices "
-                f"{start_indices} and limit_indices {limit_indices} for operand shape {x.shape}.",
+                f"start_indices {start_indices} and limit_indices {limit_indices} for operand "
+                f"shape {x.shape}.",
                 "a static slice never clamps its bounds.",
                 "clip the bounds first, or use x[a:b] of jnp, which does.",
             )
@@ -280,9 +279,8 @@ def _dynamic_slice_aval(
     if len(slice_sizes) != len(x.shape):
         fail(
             TypeError,
-            "slice slice_sizes must have length equal to the number of dimensions of the "
-            "operand, got "
-            f"slice_sizes {slice_sizes} for operand shape {x.shape}.",
+            "slice slice_sizes must have length equal to the number of dimensions of the operand, "
+            f"got slice_sizes {slice_sizes} for operand shape {x.shape}.",
         )
     if any(size > have for size, have in zip(slice_sizes, x.shape)):
         fail(
@@ -398,8 +396,7 @@ def _dynamic_update_slice_aval(
         fail(
             TypeError,
             "dynamic_update_slice update shape must be smaller than operand shape, got update "
-            "shape "
-            f"{update.shape} for operand shape {x.shape}.",
+            f"shape {update.shape} for operand shape {x.shape}.",
         )
     if x.dtype != update.dtype:
         fail(

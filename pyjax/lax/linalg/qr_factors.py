@@ -106,15 +106,13 @@ def _householder_aval(a: ShapedArray, taus: ShapedArray) -> list[ShapedArray]:
         fail(
             ValueError,
             "householder_product requires that the number of rows is at least the number of "
-            "columns, got "
-            f"shape {a.shape}.",
+            f"columns, got shape {a.shape}.",
         )
     if taus.shape[:-1] != batch or taus.shape[-1] > n:
         fail(
             ValueError,
             f"taus must have shape [..., k] with k <= {n} and a's batch dimensions, got a of "
-            f"shape {a.shape} "
-            f"and taus of shape {taus.shape}.",
+            f"shape {a.shape} and taus of shape {taus.shape}.",
         )
     return [a]
 

@@ -65,8 +65,7 @@ def _triangular_solve_aval(
         fail(
             ValueError,
             "triangular_solve requires both arguments to have the same number of dimensions and "
-            "equal batch "
-            f"dimensions, got {a.shape} and {b.shape}.",
+            f"equal batch dimensions, got {a.shape} and {b.shape}.",
         )
     shared = b.shape[-2] if left_side else b.shape[-1]
     if a.shape[-1] != shared:

@@ -56,8 +56,7 @@ def _tridiagonal_solve_aval(
         fail(
             ValueError,
             "tridiagonal_solve: dl, d and du must have one shape [..., n] and b shape [..., n, "
-            "k], got "
-            f"{dl.shape}, {d.shape}, {du.shape} and {b.shape}.",
+            f"k], got {dl.shape}, {d.shape}, {du.shape} and {b.shape}.",
         )
     if not (dl.dtype == d.dtype == du.dtype == b.dtype):
         fail(TypeError, "tridiagonal_solve requires arguments to have the same dtypes.")
@@ -155,9 +154,8 @@ def _cholesky_update_aval(r: ShapedArray, w: ShapedArray) -> list[ShapedArray]:
     if len(r.shape) != 2 or w.shape != (n,):
         fail(
             ValueError,
-            "Rank-1 update to Cholesky decomposition takes a square matrix of size n and a "
-            "vector of size n, "
-            f"got {r.shape} and {w.shape}.",
+            "Rank-1 update to Cholesky decomposition takes a square matrix of size n and a vector "
+            f"of size n, got {r.shape} and {w.shape}.",
         )
     return [r.update(weak_type=r.weak_type and w.weak_type)]
 

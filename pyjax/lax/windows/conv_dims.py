@@ -67,8 +67,7 @@ def conv_general_permutations(
             fail(
                 TypeError,
                 "convolution dimension_numbers elements must each have the same set of spatial "
-                "characters, "
-                f"got {tuple(dimension_numbers)}.",
+                f"characters, got {tuple(dimension_numbers)}.",
             )
 
     def permutation(text: str, pair: str) -> tuple[int, ...]:
@@ -122,8 +121,7 @@ def conv_dimension_numbers(
                 fail(
                     TypeError,
                     f"convolution dimension_numbers[{i}] must have len equal to the ndim of lhs "
-                    "and rhs, got "
-                    f"{len(text)} for lhs and rhs shapes {tuple(lhs_shape)} and "
+                    f"and rhs, got {len(text)} for lhs and rhs shapes {tuple(lhs_shape)} and "
                     f"{tuple(rhs_shape)}.",
                 )
         return ConvDimensionNumbers(*conv_general_permutations(dimension_numbers))

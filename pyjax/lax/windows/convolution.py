@@ -87,8 +87,7 @@ def _conv_aval(
         fail(
             TypeError,
             "lax.conv_general_dilated requires arguments to have the same dtypes, got "
-            f"{lhs.dtype}, "
-            f"{rhs.dtype}.",
+            f"{lhs.dtype}, {rhs.dtype}.",
             f"the operands are {lhs.str_short()} and {rhs.str_short()}.",
             "convert one of them with lax.convert_element_type.",
         )
@@ -103,8 +102,7 @@ def _conv_aval(
         fail(
             ValueError,
             "conv_general_dilated lhs feature dimension size divided by feature_group_count must "
-            "equal "
-            f"the rhs input feature dimension size, but {c} // {feature_group_count} != {i}.",
+            f"equal the rhs input feature dimension size, but {c} // {feature_group_count} != {i}.",
             f"the operands are {lhs.str_short()} and {rhs.str_short()} with dimension numbers "
             f"{dn}.",
             "check dimension_numbers: the default is lhs (N, C, spatial...), rhs (O, I, "
@@ -421,8 +419,7 @@ def _spatial_ints(what: str, values: Any, rank: int) -> tuple[int, ...]:
         fail(
             ValueError,
             f"conv_general_dilated window and {what} must have the same number of dimensions, but "
-            "got "
-            f"{rank} and {len(ints)}",
+            f"got {rank} and {len(ints)}",
             fix="give one entry for each spatial dimension.",
         )
     if any(v < 1 for v in ints):
@@ -444,10 +441,8 @@ def _check_preferred(dtype: Any, preferred: Any) -> None:
         fail(
             TypeError,
             f"Input type is incompatible with `preferred_element_type`: {dtype} and {preferred}. "
-            "The "
-            "compatible combinations of (input_type, preferred_element_type) are (integral, "
-            "integral), "
-            "(integral, floating), (floating, floating), (complex, complex).",
+            "The compatible combinations of (input_type, preferred_element_type) are (integral, "
+            "integral), (integral, floating), (floating, floating), (complex, complex).",
         )
 
 
@@ -516,8 +511,7 @@ def conv_general_dilated(
             fail(
                 ValueError,
                 "String padding is not implemented for transposed convolution using this op. "
-                "Please "
-                "either exactly specify the required padding or use conv_transpose.",
+                "Please either exactly specify the required padding or use conv_transpose.",
             )
         reach = [dilate_dim(k, d) for k, d in zip(kernel, rhs_dilation)]
         sizes = picked(shape_of(lhs), dn.lhs_spec)[2:]

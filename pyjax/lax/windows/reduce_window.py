@@ -361,8 +361,7 @@ def _window_params(
         fail(
             TypeError,
             f"{name} got the wrong number of window_dimensions for operand: got operand shape "
-            f"{shape} "
-            f"with window_dimensions {window}.",
+            f"{shape} with window_dimensions {window}.",
             fix="use window size 1 for dimensions that are not reduced.",
         )
     window = positive_ints(name, "window_dimensions", window, rank)

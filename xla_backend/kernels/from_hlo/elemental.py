@@ -116,8 +116,8 @@ class ElementalEmitter:
         if handler is None:
             raise UnimplementedError(
                 f"cannot generate code for one element of {node!r}: {node.opcode} is not "
-                f"supported inside a "
-                "fusion or as a lone loop on this backend; rewrite it with supported operations"
+                "supported inside a fusion or as a lone loop on this backend; rewrite it with "
+                "supported operations"
             )
         return handler(self, node, index)
 
@@ -224,10 +224,9 @@ class ElementalEmitter:
                 env[node] = self.apply(node.called[0], operands)
             else:
                 raise UnimplementedError(
-                    f"cannot inline {node!r} of computation %{computation.name} into a "
-                    f"loop: a computation that "
-                    "reduces, maps or combines elements may use elementwise operations on "
-                    "scalars only"
+                    f"cannot inline {node!r} of computation %{computation.name} into a loop: a "
+                    "computation that reduces, maps or combines elements may use elementwise "
+                    "operations on scalars only"
                 )
         assert computation.root is not None
         return env[computation.root]
