@@ -13,6 +13,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.common import in_float64
+from pyjax.lax.special.gamma import lgamma_beside_two, stirling_error
 from pyjax.numpy.util import promote_args_inexact
 from xla_backend.hlo.special_function_tables import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 
@@ -94,10 +95,28 @@ def _complex_digamma(z: Array) -> Array:
 _complex_gamma.defjvps(lambda g, ans, z: g * ans * _complex_digamma(z))
 
 
+def _positive_gamma(x: Array) -> Array:
+    """Γ(x) for x > 0 in float64: exp of its logarithm would magnify the error of that."""
+    large = x >= 8
+    # Γ(200) is infinite. The power is half of one, so that it is not.
+    base = jnp.where(large, jnp.minimum(x, 200), 8.0)
+    power = lax.pow(base, base / 2)
+    scale = lax.sqrt(2 * np.pi / base) * lax.exp(-base) * lax.exp(stirling_error(base))
+    by_stirling = power * scale * power
+    # Γ(x) = (x - 1) Γ(x - 1) down to [1, 2), each x exact; below 1 the other way.
+    below = x < 1
+    rest, factor = jnp.where(below, x + 1, jnp.where(large, 1, x)), jnp.where(below, 1 / x, 1)
+    for _ in range(6):
+        down = rest >= 2
+        rest = jnp.where(down, rest - 1, rest)
+        factor = jnp.where(down, factor * rest, factor)
+    return jnp.where(large, by_stirling, factor * lax.exp(lax.lgamma(rest)))
+
+
 @custom_jvp
 @in_float64
 def _gamma(x: Array) -> Array:
-    return gammasgn(x) * lax.exp(lax.lgamma(x))
+    return jnp.where(x > 0, _positive_gamma(x), gammasgn(x) * lax.exp(lax.lgamma(x)))
 
 
 _gamma.defjvps(lambda g, ans, x: g * ans * lax.digamma(x))
@@ -118,7 +137,10 @@ def gamma(x: ArrayLike) -> Array:
 @custom_jvp
 @partial(in_float64, keeps_weak_types=True)
 def _factorial(n: Array) -> Array:
-    return jnp.where(n < 0, 0, lax.exp(lax.lgamma(n + 1)))
+    # From 1 on n Γ(n), as n + 1 may be rounded.
+    low = n < 1
+    value = _positive_gamma(jnp.where(low, n + 1, n))
+    return jnp.where(n < 0, 0, jnp.where(low, value, n * value))
 
 
 def _factorial_slope(n: Array, value: Array) -> Array:
@@ -201,15 +223,6 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return lax.betainc(*jnp.broadcast_arrays(*promote_args_inexact("betainc", a, b, x)))
 
 
-def _stirling_error(x: Array) -> Array:
-    """log Γ(x) - ((x - 1/2) log x - x + log(2π)/2) for x ≥ 8."""
-    u = 1 / (x * x)
-    series = 1 / 1188 - u * 691 / 360360
-    for coefficient in (-1 / 1680, 1 / 1260, -1 / 360, 1 / 12):
-        series = coefficient + u * series
-    return series / x
-
-
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """log |B(a, b)|, without cancellation where an argument is large.
 
@@ -233,8 +246,8 @@ def _betaln(a: Array, b: Array) -> Array:
         - (total - 0.5) * lax.log1p(small_a / large_b)
         - small_a * lax.log(large_b)
         + small_a
-        + _stirling_error(large_b)
-        - _stirling_error(total)
+        + stirling_error(large_b)
+        - stirling_error(total)
     )
     both = large_a + large_b
     large = (
@@ -242,11 +255,16 @@ def _betaln(a: Array, b: Array) -> Array:
         - large_b * lax.log1p(large_a / large_b)
         - 0.5 * lax.log(large_b)
         + _HALF_LOG_2PI
-        + _stirling_error(large_a)
-        + _stirling_error(large_b)
-        - _stirling_error(both)
+        + stirling_error(large_a)
+        + stirling_error(large_b)
+        - stirling_error(both)
     )
-    return jnp.where(a >= 8, large, jnp.where((a > 0) & (b >= 8), mixed, plain))
+    value = jnp.where(a >= 8, large, jnp.where((a > 0) & (b >= 8), mixed, plain))
+    # Beside B(1, 1) = 1 the logarithms cancel, and a + b rounds what is left.
+    beside = (jnp.abs(a - 1) < 0.25) & (jnp.abs(b - 1) < 0.25) & (jnp.abs(a + b - 2) < 0.25)
+    u, v = jnp.where(beside, a - 1, 0), jnp.where(beside, b - 1, 0)
+    at_two = lgamma_beside_two(u) + lgamma_beside_two(v) - lgamma_beside_two(u + v)
+    return jnp.where(beside, at_two - lax.log1p(u) - lax.log1p(v), value)
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
@@ -298,8 +316,8 @@ def _poch(z: Array, m: Array) -> Array:
     rising = (
         (low - 0.5) * lax.log1p(step / low)
         + step * (lax.log(low + step) - 1)
-        + _stirling_error(low + step)
-        - _stirling_error(low)
+        + stirling_error(low + step)
+        - stirling_error(low)
     )
     size = jnp.where(large, jnp.where(m < 0, -rising, rising), lax.lgamma(end) - lax.lgamma(z))
     return jnp.where(m == 0, 1, lax.exp(size) * gammasgn(end) * gammasgn(z))

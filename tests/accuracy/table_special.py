@@ -169,7 +169,7 @@ _NORMAL = (
     ),
 )
 _GAMMA = (
-    Row("scipy.special.gamma", mp.gamma, between(1e-3, 180), wide=4000),
+    Row("scipy.special.gamma", mp.gamma, between(1e-3, 180), wide=30),
     Row("scipy.special.gamma", _gamma, between(-20.1, -0.01, spread=False), wide=400),
     Row(
         "lax.lgamma scipy.special.gammaln", _log_gamma, between(-100, 100, spread=False), wide=4000
@@ -182,7 +182,7 @@ _GAMMA = (
     ),
     Row("lax.digamma scipy.special.digamma", _digamma, positive, wide=4000),
     Row("lax.digamma scipy.special.digamma", _digamma, between(-30, 30, spread=False), wide=4000),
-    Row("scipy.special.factorial", lambda x: mp.gamma(x + 1), between(0, 175), wide=4000),
+    Row("scipy.special.factorial", lambda x: mp.gamma(x + 1), between(0, 175), wide=30),
     Row(
         "scipy.special.polygamma lax.polygamma",
         lambda n, x: mp.psi(int(n), x),
@@ -204,7 +204,7 @@ _GAMMA = (
         call=TWO,
         wide=1000,
     ),
-    Row("scipy.special.betaln", _log_beta, each(positive, positive), call=TWO, wide=40),
+    Row("scipy.special.betaln", _log_beta, each(positive, positive), call=TWO, wide=800),
     Row(
         "scipy.special.betaln",
         _log_beta,
@@ -230,7 +230,7 @@ _GAMMA = (
         alike(between(0.01, 100)),
         call=TWO,
         cost=5,
-        wide=4000,
+        wide=1200,
     ),
     Row(
         "lax.igammac scipy.special.gammaincc",
@@ -238,7 +238,7 @@ _GAMMA = (
         alike(between(0.01, 100)),
         call=TWO,
         cost=5,
-        wide=4000,
+        wide=300,
     ),
     Row(
         "lax.betainc scipy.special.betainc",

@@ -63,6 +63,11 @@ def _past_integer(x: Array) -> Array:
 # -- lgamma ----------------------------------------------------------------------------------------
 
 
+def lgamma_beside_two(z: Array) -> Array:
+    """log gamma(2 + z) for |z| < 1/4."""
+    return mul(z, horner(z, _AT_TWO))
+
+
 def lgamma_float64(x: Array) -> Array:
     """log |gamma(x)| of a float64 array."""
     reflects = lt(x, const(x, 0.5))
@@ -88,7 +93,7 @@ def lgamma_float64(x: Array) -> Array:
     z = sub(x, select(at_two, full_value(x, 2.0), full_value(x, 1.0)))
     near = lt(abs_(z), const(x, 0.25))
     z = select(near, z, full_value(x, 0.0))
-    series = mul(z, horner(z, _AT_TWO))
+    series = lgamma_beside_two(z)
     result = select(near, select(at_two, series, sub(series, log1p(z))), result)
     pole = bitwise_and(le(x, const(x, 0.0)), _is_integer(x))
     result = select(pole, full_value(x, np.inf), result)
@@ -112,6 +117,16 @@ def lgamma(x: ArrayLike) -> Array:
     Array([ True,  True], dtype=bool)
     """
     return lgamma_p.bind1(x)
+
+
+# Of the series of log gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2), in 1 / x**2 (Abramowitz and
+# Stegun 6.1.41), from the highest power down: enough for x >= 8.
+_STIRLING = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+
+
+def stirling_error(x: Array) -> Array:
+    """log gamma(x) - ((x - 1/2) log x - x + log(2 pi)/2) for x >= 8."""
+    return div(horner(reciprocal(square(x)), _STIRLING), x)
 
 
 # -- digamma ---------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.core.primitive import Primitive
 from pyjax.lax.arithmetic import abs as abs_
-from pyjax.lax.arithmetic import add, div, log, max, min, mul, neg, reciprocal, sub
+from pyjax.lax.arithmetic import add, div, log, max, min, mul, neg, pow, reciprocal, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
 from pyjax.lax.common import FLOATING, nary_operands, shape_of
 from pyjax.lax.compare import eq, full_value, ge, gt, le, lt, ne, select
@@ -25,7 +25,7 @@ from pyjax.lax.nary import define_nary
 from pyjax.lax.reduce import reduce_or
 from pyjax.lax.special.common import const, horner, lower_in_float64, slope_of
 from pyjax.lax.special.error_functions import erfc_by_polynomial
-from pyjax.lax.special.gamma import digamma, lgamma
+from pyjax.lax.special.gamma import digamma, lgamma, stirling_error
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = 1e-300
@@ -129,9 +129,38 @@ def _safe(mask: Array, v: Array, other: float) -> Array:
     return select(mask, v, full_value(v, other))
 
 
-def _log_density(a: Array, x: Array) -> Array:
-    """log of x**a e**-x / gamma(a)."""
-    return sub(sub(mul(a, log(x)), x), lgamma(a))
+def _deviance(a: Array, x: Array) -> Array:
+    """(x - a) / a - log(x / a), without cancellation near a."""
+    mu = div(sub(x, a), a)
+    near = lt(abs_(mu), const(a, 0.1))
+    close = select(near, mu, full_value(a, 0.0))
+    return select(
+        near,
+        mul(mul(close, close), horner(close, _HALF_SQUARE)),
+        sub(mu, log(div(x, a))),
+    )
+
+
+def _density_of_large_shape(a: Array, x: Array) -> Array:
+    """x**a e**-x / gamma(a) for a >= 8: Stirling's formula, with the powers taken together."""
+    exponent = add(mul(a, _deviance(a, x)), stirling_error(a))
+    return mul(sqrt(mul(a, const(a, 0.5 / math.pi))), exp(neg(exponent)))
+
+
+def _density_of_small_shape(a: Array, x: Array) -> Array:
+    """The same for a < 8: the product, whose factors do not overflow."""
+    power = pow(min(x, full_value(x, 800.0)), a)
+    decay = exp(mul(x, const(x, -0.5)))  # twice: it is subnormal later
+    value = mul(mul(mul(power, decay), decay), a)
+    return mul(value, exp(neg(lgamma(add(a, const(a, 1.0))))))
+
+
+def _shape_density(a: Array, x: Array) -> Array:
+    """x**a e**-x / gamma(a)."""
+    large = ge(a, const(a, 8.0))
+    by_stirling = _density_of_large_shape(_safe(large, a, 8.0), x)
+    by_product = _density_of_small_shape(select(large, full_value(a, 1.0), a), x)
+    return select(large, by_stirling, by_product)
 
 
 # Temme's uniform expansion (1979), DLMF 8.12: coefficients of eta**n, per power of 1 / a.
@@ -148,17 +177,9 @@ _HALF_SQUARE = tuple((-1) ** k / k for k in range(17, 1, -1))
 
 def _gamma_of_large_shape(a: Array, x: Array, upper: bool) -> Array:
     """P or Q for finite a >= 1e5 and x > 0: the normal distribution and a correction."""
-    zero = const(a, 0.0)
-    mu = div(sub(x, a), a)
-    near = lt(abs_(mu), const(a, 0.1))
-    close = select(near, mu, full_value(a, 0.0))
-    half = select(
-        near,
-        mul(mul(close, close), horner(close, _HALF_SQUARE)),
-        sub(mu, log(div(x, a))),
-    )
+    half = _deviance(a, x)
     size = sqrt(mul(half, const(a, 2.0)))
-    eta = select(lt(mu, zero), neg(size), size)
+    eta = select(lt(x, a), neg(size), size)
     # Beyond 1 both terms are 0 or 1 whatever the series gives, if only it is finite.
     inner = min(max(eta, full_value(a, -1.0)), full_value(a, 1.0))
     series: Any = const(a, 0.0)
@@ -184,7 +205,7 @@ def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
     by_series, by_fraction = bitwise_and(by_series, small), bitwise_and(by_fraction, small)
     plain = bitwise_and(plain, small)
     a, x = _safe(plain, a, 1.0), _safe(plain, x, 1.0)
-    density = exp(_log_density(a, x))
+    density = _shape_density(a, x)
     one = full_value(a, 1.0)
     total, _ = _series(a, x, by_series)
     h, _ = _fraction(_safe(by_fraction, a, 1.0), _safe(by_fraction, x, 3.0), by_fraction)
@@ -198,6 +219,8 @@ def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
         ends = (0.0, 1.0)
     value = select(large, by_large, value)
     value = select(at_zero, full_value(a, ends[0]), value)
+    # An infinite shape puts it at infinity.
+    value = select(eq(a, const(a, np.inf)), full_value(a, ends[0]), value)
     value = select(at_infinity, full_value(a, ends[1]), value)
     value = select(invalid, full_value(a, np.nan), value)
     return select(point_mass, full_value(a, ends[1]), value)
@@ -216,7 +239,7 @@ def _parameter_slope(a: Array, x: Array, per_density: bool) -> Array:
     low = div(low, a)
     high = neg(add(dh, mul(h, sub(log_x, psi))))
     value = select(by_series, low, high)
-    scale = neg(x) if per_density else exp(_log_density(a, x))
+    scale = neg(x) if per_density else _shape_density(a, x)
     value = mul(value, scale)
     value = select(bitwise_or(at_zero, at_infinity), full_value(a, 0.0), value)
     return select(invalid, full_value(a, np.nan), value)

@@ -303,3 +303,9 @@ def test_others():
         special.log_ndtr(1.0, series_order=31)
     with pytest.raises(NotImplementedError, match=r"math\.factorial"):
         special.factorial(3, exact=True)
+
+
+def test_incomplete_gamma_functions_of_infinite_order():
+    x = jnp.array([0.5, 1.0, 3.0])
+    assert special.gammainc(jnp.inf, x).tolist() == [0, 0, 0]
+    assert special.gammaincc(jnp.inf, x).tolist() == [1, 1, 1]
