@@ -52,6 +52,9 @@ class MovementExecutable(NativeExecutable):
 
         self._call = call
 
+    def raise_error(self, status: int) -> None:
+        _never(status)
+
 
 def _never(status: int) -> str:
     raise AssertionError(f"moves ended with {status}")
