@@ -208,4 +208,14 @@ SCIPY: tuple[Difference, ...] = (
         reason="They are zero up to rounding.",
         example="scipy.linalg.solve f(qq, qq) float32",
     ),
+    Difference(
+        cases=tuple(
+            f"scipy.linalg.eigh f(h * 1) {d}" for d in ("int32", "bool", "float64", "complex64")
+        ),
+        modes="value jit vmap",
+        title="Signs of eigenvectors",
+        reason="Eigenvectors of small matrices have other signs, or phases, than LAPACK's: each is an "
+        "eigenvector of the same length.",
+        example="scipy.linalg.eigh f(h * 1) int32",
+    ),
 )
