@@ -88,6 +88,20 @@ gpu_group_products = option(
     ours=True,
 )
 
+native_dispatch = option(
+    "jax_native_dispatch",
+    kind=Bool(),
+    default=True,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Calls of compiled functions and operators of arrays that were made before run as native "
+    "code from the call to the result. Off, they run as Python, which does the same.",
+    ours=True,
+    interactions="Calls run as Python, too, while functions are traced, inside of blocks of "
+    "options, while a profile is recorded or a transfer guard is set, and on free-threaded and "
+    "debug builds of Python.",
+)
+
 num_threads = option(
     "jax_num_threads",
     kind=Optional(Int(low=1)),

@@ -95,7 +95,8 @@ _keyed: list[Option] = []  # options that tracing or compilation depend on, as d
 # that are gone go when a new one comes: a function that is called at that moment, as that of a
 # WeakValueDictionary, may be interrupted, and Python forgets the interrupt.
 _context_keys: dict[tuple[Any, ...], weakref.ref[ContextKey]] = {}
-_global_key = ContextKey(())
+# The key where no block is open; one item, which native code reads, too.
+_global_key = [ContextKey(())]
 _environment: Hashable = ()  # what programs depend on besides options
 _generation = 0
 _lock = threading.RLock()
@@ -554,7 +555,7 @@ def trace_context() -> ContextKey:
     """What the options in force here say about tracing and compilation: part of every cache key."""
     opened = _blocks()
     if not opened:
-        return _global_key
+        return _global_key[0]
     block = opened[0]
     outer = opened[1:]
     known = block._key
@@ -565,6 +566,12 @@ def trace_context() -> ContextKey:
     key = _intern((*_parts(lambda o: values.get(o, o._key_value)), _environment))
     block._key = outer, generation, key
     return key
+
+
+def key_outside_blocks() -> tuple[ContextVar[tuple[Override, ...]], list[ContextKey]]:
+    """For native code, what `trace_context` looks at: the open blocks, and a list with the key that
+    holds where there are none."""
+    return _opened, _global_key
 
 
 def forget_keys(block: Override) -> None:
@@ -591,12 +598,12 @@ def set_compile_environment(value: Hashable) -> None:
 
 
 def _refresh_keys() -> None:
-    global _global_key, _generation
+    global _generation
     while True:
         _generation += 1
         generation = _generation
         key = _intern((*_parts(lambda option: option._key_value), _environment))
         # A signal handler may have changed an option meanwhile.
         if generation == _generation:
-            _global_key = key
+            _global_key[0] = key
             return

@@ -56,6 +56,7 @@ from pyjax.runtime.dispatch import (
     is_host_value,
     placement,
 )
+from pyjax.runtime.native_dispatch import ProgramTable, make_calls_native
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
 from pyjax.runtime.refs import DeviceRef
@@ -63,7 +64,6 @@ from pyjax.runtime.result_layouts import Place, ProgramLayouts, place_of
 from pyjax.runtime.sized_programs import SizedProgram, has_traced_sizes
 from pyjax.sharding.mesh import AbstractMesh
 from pyjax.sharding.shardings import NamedSharding, resolve_device
-from xla_backend.process.bounded_cache import BoundedCache
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup
 
@@ -82,7 +82,7 @@ class Compiled(NamedTuple):
     single: bool  # the result is one bare array
 
 
-class _Programs(BoundedCache[Any, Compiled]):
+class _Programs(ProgramTable[Compiled]):
     """The programs of a function under one choice of static and donated arguments, device and
     compiler options, for all that `jit` makes of it.
 
@@ -137,6 +137,8 @@ class PjitFunction:
     True
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_compiled")
+
     __signature__ = _SignatureOfFunction()
 
     def __init__(
@@ -188,9 +190,10 @@ class PjitFunction:
         context = trace_context()
         programs = self._compiled
         at_hand = programs.hot
+        given = args
         # By type, not by attribute: a user's container may have a `spec` of its own.
         if programs.direct and not kwargs:
-            key: list[Any] = [context]
+            parts: list[Any] = [context]
             for a in args:
                 if type(a) is not DeviceArray:
                     args = tuple(
@@ -199,12 +202,14 @@ class PjitFunction:
                             for a in args
                         ]
                     )
-                    key = [context, *[a.spec for a in args if type(a) is DeviceArray]]
+                    parts = [context, *[a.spec for a in args if type(a) is DeviceArray]]
                     break
-                key.append(a.spec)
-            if len(key) > len(args):  # no containers, which go the general way
-                found = at_hand.get(tuple(key))
+                parts.append(a.spec)
+            if len(parts) > len(args):  # no containers, which go the general way
+                known = tuple(parts)
+                found = at_hand.get(known)
                 if found is not None:
+                    programs.learn(known, found.program, found.out_tree, given, kwargs, given)
                     return found, args
         leaves: list[Any] = []
         if kwargs:
@@ -213,6 +218,7 @@ class PjitFunction:
         else:  # structures of arguments are remembered, that of the call would be made anew
             trees = tuple([flatten_into(a, leaves).exact_key() for a in args])
         specs = [x.spec for x in leaves if type(x) is DeviceArray]
+        plain = leaves
         if len(specs) != len(leaves):
             leaves = [
                 as_array(x) if type(x) is not DeviceArray and is_host_value(x) else x
@@ -223,7 +229,11 @@ class PjitFunction:
                 specs = [x.spec for x in leaves if type(x) in _WITH_SPEC]
                 if len(specs) != len(leaves):
                     return None, leaves
-        return at_hand.get((trees, (), tuple(specs), context)), leaves
+        key = (trees, (), tuple(specs), context)
+        found = at_hand.get(key)
+        if found is not None:
+            programs.learn(key, found.program, found.out_tree, given, kwargs, plain)
+        return found, leaves
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -505,6 +515,9 @@ class PjitFunction:
 
     def __repr__(self) -> str:
         return f"<jit of {source_info.function_location(self._fun)}>"
+
+
+make_calls_native(Jit, "_compiled", _Programs)
 
 
 def _committed_place(x: Any) -> Device | None:

@@ -34,11 +34,12 @@ from pyjax.numpy import (
     util,
 )
 from pyjax.numpy.array_constructors import array, astype
-from pyjax.numpy.eager import compiled_binary
+from pyjax.numpy.eager import compiled_binary, compiled_once
 from pyjax.numpy.index_functions import take
 from pyjax.numpy.index_update import _IndexUpdateHelper
 from pyjax.numpy.indexing import getitem
 from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.native_dispatch import make_operator_native
 from pyjax.runtime.placement import device_put
 
 # ---------------------------------------------------------------------------------------------
@@ -509,3 +510,4 @@ def _install_operator(
     setattr(Array, name, method)
     if compiled:
         setattr(DeviceArray, name, compiled_binary(op, method))
+        make_operator_native(name, compiled_once(op))

@@ -38,7 +38,7 @@ def is_ready(x: Any) -> bool:
 
 
 # One program per function, whether it is called as an operator or by its name.
-_compiled = functools.cache(jit)
+compiled_once = functools.cache(jit)
 
 
 def compiled_binary(
@@ -50,7 +50,7 @@ def compiled_binary(
     >>> compiled_binary(lambda x, y: x * y + 1)(2.0, np.float32(3.0)).item()
     7.0
     """
-    compiled = _compiled(op)
+    compiled = compiled_once(op)
     otherwise = otherwise or op
 
     @functools.wraps(otherwise)

@@ -65,7 +65,7 @@ def bringing(
     return bring
 
 
-def _for_user(error: OutOfMemory | RuntimeFailure) -> Exception:
+def for_user(error: OutOfMemory | RuntimeFailure) -> Exception:
     """What the user gets to see for it, with the line of the call."""
     if isinstance(error, OutOfMemory):
         return out_of_memory(error)
@@ -204,6 +204,12 @@ class Program:
         self.wrap(lambda call: bringing(call, given, self._device, self.in_shardings[: len(given)]))
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a call does no more than run the program: nobody has wrapped it, it is not so
+        long that it goes on while its caller does, and nothing is donated."""
+        return self.call is self._at_once and not self.donated
+
+    @property
     def held_bytes(self) -> int:
         """Memory that the program keeps, for caches."""
         return self.executable.held_bytes
@@ -217,7 +223,7 @@ class Program:
         (spec,) = self.out_specs
         assert isinstance(spec.kind, HostBufferKind)
         take, grow, new = spec.kind.take, spec.kind.grow, DeviceArray.__new__
-        native, pack_arguments, pack_outputs = direct
+        native, pack_arguments, pack_outputs, _ = direct
 
         def call(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
             try:
@@ -251,7 +257,7 @@ class Program:
             results = self._execute(buffers, (), self._context())
         except (OutOfMemory, RuntimeFailure) as error:
             del buffers
-            raise _for_user(error) from None
+            raise for_user(error) from None
         except BaseException:
             del buffers
             raise
@@ -391,7 +397,7 @@ class Program:
             self._fail(error, arguments, buffers, claimed)
             del buffers
             if isinstance(error, (OutOfMemory, RuntimeFailure)):
-                raise _for_user(error) from None
+                raise for_user(error) from None
             raise
         return self._arrays(results)
 

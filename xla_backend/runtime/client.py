@@ -28,6 +28,7 @@ from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.topology import ALONE, Topology
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.runtime.buffer import Buffer, BufferHolder, BufferKind
+from xla_backend.runtime.memory import SizeClass
 from xla_backend.runtime.pending import Job, Origin
 from xla_backend.runtime.target_code import TargetCode
 
@@ -229,17 +230,38 @@ class Adopted(NamedTuple):
     copied: bool
 
 
+class EntryPoint(NamedTuple):
+    """A program as native code calls it: `i32 entry(arguments, outputs, third)`, tables of
+    addresses first; 0 is success.
+
+    Fields:
+      address: keeps the code.
+      outputs: where the memory of each output comes from.
+      arena: where memory comes from that is the third argument; None: `third` is.
+      releases_lock: whether it takes so long that other threads of Python should run meanwhile.
+      fail: raises what another status stands for.
+    """
+
+    address: int
+    outputs: Sequence[SizeClass]
+    arena: SizeClass | None
+    third: int
+    releases_lock: bool
+    fail: Callable[[int], object]
+
+
 class DirectCall(NamedTuple):
     """A fast way in for callers that look everything up ahead: a native function of addresses.
 
     `call(pack_arguments(*blocks), pack_outputs(*blocks))` runs the program on one block for each
     leaf; the caller allocates those of the outputs, by their kinds, and keeps all of them until the
-    call is back.
+    call is back. `entry`: what `call` comes to, for native callers; None where it does more.
     """
 
     call: Callable[[bytes, bytes], object]
     pack_arguments: Callable[..., bytes]
     pack_outputs: Callable[..., bytes]
+    entry: EntryPoint | None = None
 
 
 class LoadedExecutable:

@@ -128,6 +128,9 @@ class ElementwiseExecutable(NativeExecutable):
     def module(self) -> HloModule:  # type: ignore[override]
         return self._code.stages.module
 
+    def raise_error(self, status: int) -> None:
+        _never(status)
+
 
 def compile_elementwise(
     module: HloModule, options: CompileOptions | None = None, *, cache: bool = True

@@ -114,8 +114,8 @@ class CpuExecutable(NativeExecutable):
         self._states: dict[Device, Block] = {}
         # A program that runs for a few microseconds is not worth releasing the interpreter lock;
         # else it is dropped while native code runs, and host calls take it back.
-        keeps_gil = facts.cycles < _TINY_CYCLES
-        self._entry = library.function("entry", *_SIGNATURE, keeps_gil=keeps_gil)
+        self.releases_lock = facts.cycles >= _TINY_CYCLES
+        self._entry = library.function("entry", *_SIGNATURE, keeps_gil=not self.releases_lock)
         self._call = self._with_arena() if self.temp_size else self._without_arena()
         if facts.timed:
             self.measured_runs = MeasuredRuns(options.profiled_runs)

@@ -13,7 +13,13 @@ from xla_backend.dump.interface import RunListener
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.shape import Shape
-from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.client import (
+    Device,
+    DirectCall,
+    EntryPoint,
+    ExecutionContext,
+    LoadedExecutable,
+)
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import POOL, Block
@@ -51,6 +57,8 @@ class NativeExecutable(LoadedExecutable):
     recorder: RunListener | None = None
     # What a queue calls; None for programs that call the host or need a context.
     queued: QueuedCode | None = None
+    # Whether a run takes so long that other threads of Python should run meanwhile.
+    releases_lock = False
 
     def __init__(
         self,
@@ -83,7 +91,17 @@ class NativeExecutable(LoadedExecutable):
     def direct(self) -> DirectCall | None:  # type: ignore[override]
         if self.uses_context or self.aliases or self.recorder is not None:
             return None
-        return DirectCall(self._call, self._pack_arguments, self._pack_outputs)
+        entry = None
+        if self.queued is not None:
+            address, arena, third, _, _ = self.queued
+            entry = EntryPoint(
+                address, self._memory, arena, third, self.releases_lock, self.raise_error
+            )
+        return DirectCall(self._call, self._pack_arguments, self._pack_outputs, entry)
+
+    def raise_error(self, status: int) -> None:
+        """Raise what a nonzero status of the entry stands for."""
+        raise NotImplementedError
 
     def execute(
         self, arguments: list[Any], donated: Container[int], context: ExecutionContext
