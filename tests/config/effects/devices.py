@@ -488,3 +488,18 @@ def pmap_no_rank_reduction() -> tuple[tuple[int, ...], tuple[int, ...], list[Any
     (part,) = result.addressable_shards
     assert result.shape == (1, 2) and (result + 0).sharding.shard_shape((1, 2)) == (1, 2)
     return result.sharding.shard_shape(result.shape), part.data.shape, part.data.tolist()
+
+
+@effect("jax_native_dispatch", False, default=0, changed=lambda n: n > 0)
+def native_dispatch() -> int:
+    """Functions of Python that a known call runs through."""
+    add, x = pyjax.jit(lambda a: a + 1), jnp.ones(4)
+    entered = []
+    for _ in range(3):
+        add(x)
+    sys.setprofile(lambda frame, event, argument: event == "call" and entered.append(frame))
+    try:
+        add(x)
+    finally:
+        sys.setprofile(None)
+    return len(entered)
