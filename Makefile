@@ -7,13 +7,17 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-slow fuzz fuzz-mutants stress oracle lint format bench budgets gpu-check docs clean
+.PHONY: demo test test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
 
 test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# The same where no call is native, as on builds of Python that native code cannot work with.
+test-python-dispatch: $(VENV)/.ready-test
+	PYJAX_NATIVE_DISPATCH=0 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # Exhaustive sweeps that take too long for every change.
 test-slow: $(VENV)/.ready-test

@@ -285,7 +285,7 @@ def test_methods_bind() -> None:
             self.w = w
 
         @pyjax.jit
-        def scaled(x: Any, by: Any) -> Any:  # noqa: N805
+        def scaled(x: Any, by: Any) -> Any:
             return x * by
 
     f = pyjax.jit(lambda a: a + 1)
