@@ -517,7 +517,7 @@ class PjitFunction:
         return f"<jit of {source_info.function_location(self._fun)}>"
 
 
-make_calls_native(Jit, "_compiled", _Programs)
+make_calls_native(PjitFunction, "_compiled", _Programs)
 
 
 def _committed_place(x: Any) -> Device | None:

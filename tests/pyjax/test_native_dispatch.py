@@ -337,7 +337,7 @@ def test_nothing_leaks() -> None:
 MISUSE = """
 import copy, gc, os, pickle, sys, threading, weakref
 import pyjax, pyjax.numpy as jnp
-from pyjax.api.jit import Jit
+from pyjax.api.jit import PjitFunction as Jit
 from pyjax.runtime.array import DeviceArray
 
 x, y = jnp.arange(4.0), jnp.arange(4.0) + 1
