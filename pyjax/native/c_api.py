@@ -16,6 +16,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "PyDict_Next": ("i32", ("ptr", "ptr", "ptr", "ptr")),
     "PyDict_SetItem": ("i32", ("ptr", "ptr", "ptr")),
     "PyDict_Size": ("i64", ("ptr",)),
+    "PyErr_CheckSignals": ("i32", ()),
     "PyErr_Clear": ("void", ()),
     "PyErr_ExceptionMatches": ("i32", ("ptr",)),
     "PyErr_Occurred": ("ptr", ()),

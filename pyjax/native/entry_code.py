@@ -388,6 +388,8 @@ def _write_run(module: ModuleWriter) -> None:
         good, bad = w.new_label("good"), w.new_label("bad")
         w.cond_br(w.cmp("eq", "i32", status, "0"), good, bad, likely=True)
         with f.block(good):
+            # Before blocks go: what a handler raised in a finalizer would be passed over.
+            f.require(w.cmp("eq", "i32", f.python("PyErr_CheckSignals"), "0"), failed)
             steps = w.gep("i64", "%words", f.word("%words", Header.STEPS))
             made = f.own("pyjax.made", "ptr", *[("ptr", x) for x in ("%facts", steps, arrays)])
             w.store("ptr", made, result)

@@ -371,3 +371,16 @@ def test_after_an_interrupt_the_next_program_makes_host_calls(alarm, what):
         loop(jnp.float32(1))
     for _ in range(2):
         np.testing.assert_allclose(compiled(x), np.eye(17) * 2, rtol=1e-6, atol=1e-6)
+
+
+def test_handlers_are_heard_between_calls(alarm):
+    """Calls that free memory of a program with a finalizer in Python, after native code."""
+    columns = pyjax.jit(lambda x: (x @ x).sum(0))
+    x = jnp.ones((300, 300))
+    columns(columns(x) * x)
+    for attempt in range(20):
+        alarm(0.005 + attempt * 7e-5)
+        with pytest.raises(Alarm):
+            until = time.monotonic() + 10
+            while time.monotonic() < until:
+                columns(x)

@@ -170,9 +170,9 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
 
     Differentiable in both, of any numbers, also where the product is not unitary.
 
-    >>> householder_product(jnp.zeros((2, 1)), jnp.zeros(1))
-    Array([[ 1.],
-           [-0.]], dtype=float32)
+    >>> householder_product(jnp.ones((2, 1)), jnp.ones(1))
+    Array([[ 0.],
+           [-1.]], dtype=float32)
     """
     return householder_product_p.bind1(a, taus)
 

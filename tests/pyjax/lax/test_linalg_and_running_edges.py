@@ -124,3 +124,14 @@ def test_singular_vectors_of_nothing_are_unitary(shape, full_matrices):
         got = jnp.linalg.svd(matrix, full_matrices=full_matrices)
         for ours, numpys in zip(got, np.linalg.svd(matrix, full_matrices=full_matrices)):
             np.testing.assert_array_equal(ours, numpys, strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("compute_uv", [True, False])
+def test_singular_values_of_what_is_not_finite(dtype, compute_uv):
+    """LAPACK's gesdd never ended for such a matrix."""
+    a = np.random.default_rng(0).standard_normal((2, 18, 12)).astype(dtype)
+    a[1, 0, 0] = np.inf
+    found = jnp.linalg.svd(a, compute_uv=compute_uv)
+    for part in found if compute_uv else (found,):
+        assert np.isfinite(part[0]).all() and np.isnan(part[1]).all()

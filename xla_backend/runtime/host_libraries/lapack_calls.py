@@ -112,6 +112,9 @@ def _gesdd(options: dict[str, int], operands: Arrays, results: Arrays) -> None:
     mode = _letter(options, "mode", "S")
     vectors = mode in "AS"
     full = mode == "A"
+    if not np.isfinite(a).all():  # gesdd may never end then
+        scratch[...], s[...], u[...], vh[...], info[...] = a, np.nan, np.nan, np.nan, 1
+        return
     work = _workspace("gesdd", a, *a.shape, compute_uv=int(vectors), full_matrices=int(full))
     left, values, right, status = _routine("gesdd", a)(
         a, compute_uv=int(vectors), full_matrices=int(full), lwork=work
