@@ -31,6 +31,7 @@ from pyjax.runtime.program import Program, for_user, watchers
 from pyjax.runtime.transfers import armed
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.process.bounded_cache import BoundedCache, Budget, once
+from xla_backend.process.forks import ForkedWhileCompilingError
 from xla_backend.runtime.buffer import OutOfMemory
 
 V = TypeVar("V")
@@ -80,7 +81,13 @@ class ProgramTable(BoundedCache[Any, V]):
             return
         call = (key, tuple(map(type, leaves)), tuple(kwargs))
         known = self._native.get(call, ())
-        if known is None or (known and known[0] in self.hot) or not _is_ready():
+        if known is None or (known and known[0] in self.hot):
+            return
+        try:
+            if not _is_ready():
+                return
+        except ForkedWhileCompilingError:  # here nothing can be compiled, and Python does the same
+            self._written = _MOST_WRITTEN
             return
         self._written += 1
         token = _Token()

@@ -10,6 +10,7 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.sharding import AxisType
 from pyjax.sharding import PartitionSpec as P
 
 RNG = np.random.RandomState(0)
@@ -56,7 +57,7 @@ def test_ragged_values(positions: int, slices: int, rest: tuple[int, ...]) -> No
 
 def test_ragged_in_shard_map() -> None:
     args = [x[0] for x in case(1, 2)]
-    mesh = pyjax.make_mesh((1,), ("i",))
+    mesh = pyjax.make_mesh((1,), ("i",), (AxisType.Auto,))
     mapped = pyjax.shard_map(send, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
     expected = exchanged(*(np.asarray(x)[None] for x in args[:5]))[0]
     np.testing.assert_array_equal(pyjax.jit(mapped)(*args), expected)
@@ -124,7 +125,7 @@ def test_send_and_receive() -> None:
     found = pyjax.vmap(around, axis_name="i")(jnp.array([1.0, 2.0, 3.0]))
     np.testing.assert_array_equal(found["x"], [0, 1, 2])
     np.testing.assert_array_equal(found["y"], [0, 2, 4])
-    mesh = pyjax.make_mesh((1,), ("i",))
+    mesh = pyjax.make_mesh((1,), ("i",), (AxisType.Auto,))
 
     def alone(x: Any) -> Any:
         token = lax.optimization_barrier(lax.psend(x, "i", [(0, 0)]))

@@ -215,10 +215,11 @@ def whole_array_steps(text: str, elements: int) -> list[str]:
                 for s in re.findall(r"\[([\d,]*)\]", shape)
                 if s and np.prod([int(d) for d in s.split(",")]) == elements
             ]
-            in_place = opcode in ("dynamic-update-slice", "scatter")
+            updates = ("dynamic-update-slice", "scatter")
+            in_place = opcode in updates
             if opcode == "fusion":
                 called = computations[re.search(r"calls=(%[\w.-]+)", line).group(1)]
-                in_place = " dynamic-update-slice(" in called[-1]
+                in_place = any(f" {update}(" in called[-1] for update in updates)
             if large and not in_place:
                 found.append(line)
     return found

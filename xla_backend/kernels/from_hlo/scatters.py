@@ -224,12 +224,14 @@ def combine_into(
     operands, _, updates = scatter_operands(node)
     linear = base + linearize(target, operands[0].shape.dimensions)
     new = [e.value(u, at) for u in updates]
-    # The place is one of the operand whatever the guard says. A combination that ignores the old
-    # value needs no load: any value will do.
-    old = [
-        e.load(output, linear, u.shape.element_type, mutable=True) if reads else n
-        for output, u, reads, n in zip(outputs, updates, reads_old(node), new)
-    ]
+    # The place is one of the operand whatever the guard says; only if updates go on side by side
+    # may another one write there. A combination that ignores the old value needs no load: any
+    # value will do.
+    with e.guarded(guard if attrs(node).unique_indices else None):
+        old = [
+            e.load(output, linear, u.shape.element_type, mutable=True) if reads else n
+            for output, u, reads, n in zip(outputs, updates, reads_old(node), new)
+        ]
     for output, result in zip(outputs, combined(e, node, old, new)):
         e.store(output, linear, result, guard)
 
