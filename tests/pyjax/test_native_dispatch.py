@@ -336,7 +336,8 @@ def test_nothing_leaks() -> None:
 
 
 MISUSE = """
-import copy, gc, os, pickle, sys, threading, weakref
+import copy, faulthandler, gc, os, pickle, sys, threading, weakref
+faulthandler.dump_traceback_later(120, exit=True)
 import pyjax, pyjax.numpy as jnp
 from pyjax.api.jit import PjitFunction as Jit
 from pyjax.runtime.array import DeviceArray
