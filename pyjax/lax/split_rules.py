@@ -243,56 +243,59 @@ def _stack(operation: Operation) -> Sequence[Result]:
     return [split._replace(entries=inserted(split.entries, operation.params["axis"]))]
 
 
-def _unstack(operation: Operation, entries: Entries) -> Sequence[Any]:
-    axis = operation.params["axis"]
-    if entries[axis] is not None:
+def _check_whole(entry: Any, message: str, why: str) -> None:
+    """Refuse an operand that is split along a dimension of which all is needed in one place."""
+    if entry is not None:
         fail(
             ShardingTypeError,
-            f"unstack operand cannot be sharded on the unstacking axis {axis}. Got operand "
-            f"type={operation.operands[0].str_short(True)}",
-            "its parts would lie on some devices only",
+            message,
+            why,
             "lay the array out as a whole one along this dimension before: reshard(x, P(...)).",
         )
+
+
+def _unstack(operation: Operation, entries: Entries) -> Sequence[Any]:
+    axis = operation.params["axis"]
+    _check_whole(
+        entries[axis],
+        f"unstack operand cannot be sharded on the unstacking axis {axis}. Got operand "
+        f"type={operation.operands[0].str_short(True)}",
+        "its parts would lie on some devices only",
+    )
     return without(entries, (axis,))
 
 
 def _sort(operation: Operation) -> Sequence[Result]:
     found, dim = elementwise(operation), operation.params["dimension"]
     entries = found[0].entries
-    if entries[dim] is not None:
-        fail(
-            ShardingTypeError,
-            "Arguments to sort must be unsharded over the sorting dimension. Got arg sharding="
-            f"{entries} and sorting dimension={dim}",
-            f"the operands are {operation.texts()}",
-            "lay the array out as a whole one along this dimension before: reshard(x, P(...)).",
-        )
+    _check_whole(
+        entries[dim],
+        "Arguments to sort must be unsharded over the sorting dimension. Got arg sharding="
+        f"{entries} and sorting dimension={dim}",
+        f"the operands are {operation.texts()}",
+    )
     return found
 
 
 def _top_k(operation: Operation, entries: Entries) -> Sequence[Any]:
     axis = operation.params["axis"]
-    if entries[axis] is not None:
-        fail(
-            ShardingTypeError,
-            f"top_k operand must be unsharded over axis {axis}. Got operand "
-            f"type={operation.operands[0].str_short()}",
-            "the largest elements may be on any device",
-            "lay the array out as a whole one along this dimension before: reshard(x, P(...)).",
-        )
+    _check_whole(
+        entries[axis],
+        f"top_k operand must be unsharded over axis {axis}. Got operand "
+        f"type={operation.operands[0].str_short()}",
+        "the largest elements may be on any device",
+    )
     return entries
 
 
 def _running(operation: Operation, entries: Entries) -> Sequence[Any]:
     axis = operation.params["axis"]
-    if entries[axis] is not None:
-        fail(
-            ShardingTypeError,
-            "Input should be unsharded over the axis being reduced. Got input "
-            f"type={operation.operands[0].str_short()} and axis={axis}",
-            "each result needs all elements before it",
-            "lay the array out as a whole one along this dimension before: reshard(x, P(...)).",
-        )
+    _check_whole(
+        entries[axis],
+        "Input should be unsharded over the axis being reduced. Got input "
+        f"type={operation.operands[0].str_short()} and axis={axis}",
+        "each result needs all elements before it",
+    )
     return entries
 
 

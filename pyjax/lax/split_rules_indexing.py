@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from pyjax.core.errors import ShardingTypeError, fail
 from pyjax.interpreters.splits import (
+    Entries,
     Operation,
     SplitRule,
     entries_of,
@@ -38,6 +39,10 @@ def first(*entries: Any) -> Any:
     return next((entry for entry in entries if entry is not None), None)
 
 
+def _whole_but_along(entries: Entries, dims: Sequence[int]) -> bool:
+    return all(entry is None for d, entry in enumerate(entries) if d not in dims)
+
+
 def _gather(operation: Operation) -> Sequence[Result]:
     """Slices are split as the operand along dimensions of which they have all, and along batching
     dimensions; elsewhere it must be whole, and the indices, too."""
@@ -49,11 +54,7 @@ def _gather(operation: Operation) -> Sequence[Result]:
     follows = (
         all(sizes[i] == x.shape[i] or of_x[i] is None for i in dn.start_index_map)
         and all(agree(of_x[i], of_indices[j]) for i, j in pairs)
-        and all(
-            entry is None
-            for j, entry in enumerate(of_indices)
-            if j not in dn.start_indices_batching_dims
-        )
+        and _whole_but_along(of_indices, dn.start_indices_batching_dims)
     )
     if not follows:
         _ambiguous(
@@ -92,11 +93,7 @@ def _scatter(operation: Operation) -> Sequence[Result]:
         )
         and all(of_x[i] is None for i in dn.inserted_window_dims)
         and all(of_updates[d] is None for d in places if d not in in_batch)
-        and all(
-            entry is None
-            for j, entry in enumerate(of_indices)
-            if j not in dn.scatter_indices_batching_dims
-        )
+        and _whole_but_along(of_indices, dn.scatter_indices_batching_dims)
     )
     if not follows:
         _ambiguous(

@@ -12,6 +12,7 @@ from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
 from xla_backend.hlo.evaluator.conversions import bitcast_array
 from xla_backend.hlo.evaluator.elementwise import ELEMENTWISE
 from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 
@@ -38,17 +39,6 @@ _VECTORISED = (
         }
     )
 )
-_BINARY = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.MULTIPLY,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.AND,
-        Opcode.OR,
-        Opcode.XOR,
-    }
-)
 
 
 def simple_binary(computation: Computation) -> Opcode | None:
@@ -59,12 +49,7 @@ def simple_binary(computation: Computation) -> Opcode | None:
         if root.operands != root.parent.parameters:  # type: ignore[union-attr]
             return None
         root = root.called[0].root
-    if root is None or root.opcode not in _BINARY or root.parent is None:
-        return None
-    parameters = root.parent.parameters
-    if len(parameters) == 2 and set(root.operands) == set(parameters):
-        return root.opcode
-    return None
+    return None if root is None or root.parent is None else monoid(root.parent)
 
 
 def comparator_key(computation: Computation) -> tuple[int, bool, bool] | None:

@@ -38,7 +38,7 @@ from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.process.lazy import lazy
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
-from xla_backend.targets.cpu.native import NativeExecutable
+from xla_backend.targets.cpu.native import NativeExecutable, never_fails
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
@@ -104,10 +104,6 @@ class ElementwiseCode:
         return ElementwiseExecutable(self, n, device)
 
 
-def _never(status: int) -> str:
-    raise AssertionError(f"an elementwise program ended with {status}")
-
-
 class ElementwiseExecutable(NativeExecutable):
     """An elementwise program at one length; all lengths share its native code."""
 
@@ -122,14 +118,11 @@ class ElementwiseExecutable(NativeExecutable):
         self._code = code
         entry = code.library.function("entry_n", *_SIGNATURE, keeps_gil=True)
         self._call = lambda arguments, outputs: entry(arguments, outputs, n)
-        self.queued = QueuedCode(code.library.address("entry_n"), None, n, 0.0, _never)
+        self.queued = QueuedCode(code.library.address("entry_n"), None, n, 0.0, never_fails)
 
     @property
     def module(self) -> HloModule:  # type: ignore[override]
         return self._code.stages.module
-
-    def raise_error(self, status: int) -> None:
-        _never(status)
 
 
 def compile_elementwise(

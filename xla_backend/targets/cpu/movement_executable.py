@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 
 from xla_backend.hlo.module import HloModule
 from xla_backend.runtime.client import Device
-from xla_backend.runtime.memory import ALIGNMENT, POOL
 from xla_backend.targets.cpu.data_movement import Movement
-from xla_backend.targets.cpu.native import NativeExecutable
+from xla_backend.targets.cpu.native import NativeExecutable, Temporaries, never_fails
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.moves import SYMBOL, table
 from xla_backend.targets.cpu.work_queue import QueuedCode
@@ -35,26 +33,9 @@ class MovementExecutable(NativeExecutable):
         self._code = address
         if not movement.temporaries:
             self._call = lambda arguments, outputs: entry(arguments, outputs, place)
-            self.queued = QueuedCode(address, None, place, 0.0, _never)
+            self.queued = QueuedCode(address, None, place, 0.0, never_fails)
             return
-        offsets, size = [], 0
-        for nbytes in movement.temporaries:
-            offsets.append(size)
-            size += -(-nbytes // ALIGNMENT) * ALIGNMENT
-        pack = struct.Struct(f"{len(offsets)}P").pack
-
-        def call(arguments: bytes, outputs: bytes) -> None:
-            memory = POOL.allocate(size)
-            try:
-                entry(arguments, outputs + pack(*[memory + offset for offset in offsets]), place)
-            finally:
-                del memory  # an exception's traceback would keep it
-
-        self._call = call
-
-    def raise_error(self, status: int) -> None:
-        _never(status)
-
-
-def _never(status: int) -> str:
-    raise AssertionError(f"moves ended with {status}")
+        temporaries = Temporaries(movement.temporaries)
+        self._call = lambda arguments, outputs: temporaries.lent_to(
+            lambda addresses: entry(arguments, outputs + addresses, place)
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +22,7 @@ from xla_backend.runtime.client import (
 )
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_buffer import memory_view
-from xla_backend.runtime.memory import POOL, Block
+from xla_backend.runtime.memory import ALIGNMENT, POOL, Block
 from xla_backend.runtime.participant_threads import run_together
 from xla_backend.runtime.pending import Job, Origin
 from xla_backend.targets.cpu.meeting_places import Session
@@ -30,6 +30,35 @@ from xla_backend.targets.cpu.work_queue import QueuedCode, Uses, queue_of
 
 # Takes packed addresses of the arguments and of the outputs.
 NativeCall = Callable[[bytes, bytes], object]
+
+
+class Temporaries:
+    """Memory for one run of a program beside that of its results.
+
+    Args:
+      sizes: of the blocks, in bytes.
+    """
+
+    def __init__(self, sizes: Iterable[int]) -> None:
+        self._offsets: list[int] = []
+        self.size = 0
+        for nbytes in sizes:
+            self._offsets.append(self.size)
+            self.size += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        self._pack = struct.Struct(f"{len(self._offsets)}P").pack
+
+    def lent_to(self, run: Callable[[bytes], object]) -> None:
+        """Call `run` with the packed addresses of the blocks, which are its own so long."""
+        memory = POOL.allocate(self.size)
+        try:
+            run(self._pack(*[memory + offset for offset in self._offsets]))
+        finally:
+            del memory  # an exception's traceback would keep it
+
+
+def never_fails(status: int) -> str:
+    """The message of programs whose entries give no other status than 0."""
+    raise AssertionError(f"a program that never fails ended with {status}")
 
 
 class NativeContext(ctypes.Structure):
@@ -101,7 +130,8 @@ class NativeExecutable(LoadedExecutable):
 
     def raise_error(self, status: int) -> None:
         """Raise what a nonzero status of the entry stands for."""
-        raise NotImplementedError
+        assert self.queued is not None
+        raise RuntimeFailure(self.queued.message(status))
 
     def execute(
         self, arguments: list[Any], donated: Container[int], context: ExecutionContext

@@ -9,7 +9,6 @@ extents: a nest for each reduction, then one for each shape of results; what lie
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Mapping, Sequence
 
 from xla_backend.compile_options import CompileOptions
@@ -36,9 +35,8 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.runtime.client import Device
-from xla_backend.runtime.memory import ALIGNMENT, POOL
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
-from xla_backend.targets.cpu.native import NativeExecutable
+from xla_backend.targets.cpu.native import NativeExecutable, Temporaries
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
 
@@ -98,22 +96,12 @@ class SizedExecutable(NativeExecutable):
         parameters, outputs = actual(code.parameter_shapes), actual(code.output_shapes)
         super().__init__(device, parameters, outputs)
         self.module = code.module
-        offsets, size = [], 0
-        for shape in actual(code.temporary_shapes):
-            offsets.append(size)
-            size += -(-shape.byte_size // ALIGNMENT) * ALIGNMENT
-        moved = size + sum(s.byte_size for s in (*parameters, *outputs))
+        temporaries = Temporaries(s.byte_size for s in actual(code.temporary_shapes))
+        moved = temporaries.size + sum(s.byte_size for s in (*parameters, *outputs))
         entry = code.library.function("entry", *_SIGNATURE, keeps_gil=moved < _TINY_BYTES)
-        pack = struct.Struct(f"{len(offsets)}P").pack
-
-        def call(arguments: bytes, outputs: bytes) -> None:
-            memory = POOL.allocate(size)
-            try:
-                entry(arguments, outputs, pack(*[memory + offset for offset in offsets]))
-            finally:
-                del memory  # an exception's traceback would keep it
-
-        self._call = call
+        self._call = lambda arguments, outputs: temporaries.lent_to(
+            lambda addresses: entry(arguments, outputs, addresses)
+        )
 
 
 def compile_sized(
