@@ -7,7 +7,7 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets gpu-check docs clean
+.PHONY: demo test test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets numpy-rows gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
@@ -62,6 +62,10 @@ bench: $(VENV)/.ready-demo
 # The table of budgets: with NumPy and, where it can be installed, JAX.
 budgets: $(VENV)/.ready-demo,bench
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# Functions that NumPy has, beside NumPy, on one thread: make numpy-rows ARGS="sort --size 1e6"
+numpy-rows: $(VENV)/.ready-demo
+	$(BIN)/python -m benchmarks.numpy_rows $(ARGS)
 
 # On a machine with an NVIDIA GPU: tests, corpus, compute-sanitizer and benchmarks, at most ten minutes, one report.
 # make gpu-check CUDA=cuda12 ARGS="--corpus FOLDER"; without a network: python benchmarks/gpu_check.py

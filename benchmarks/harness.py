@@ -25,6 +25,7 @@ class Row:
       reference: JAX's figure on the machine of the budgets.
       seconds: rough time to spend on each contender.
       once: call each contender a single time (cold measurements make a fresh program themselves).
+      clock: gives the seconds between whose readings a call is.
       rate: turns seconds into another quantity (GFLOP/s, say), of which more is better.
     """
 
@@ -35,6 +36,7 @@ class Row:
     reference: float = float("nan")
     seconds: float = 0.6
     once: bool = False
+    clock: Callable[[], float] = time.perf_counter
     rate: Callable[[float], float] | None = None
     results: dict[str, float] = field(default_factory=dict)
 
@@ -62,10 +64,10 @@ def measure(row: Row) -> None:
     rounds = 0
     while rounds < (3 if row.once else 7) or (not row.once and time.perf_counter() < deadline):
         for name, step in row.contenders.items():
-            start = time.perf_counter()
+            start = row.clock()
             for _ in range(calls[name]):
                 step()
-            samples[name].append((time.perf_counter() - start) / calls[name])
+            samples[name].append((row.clock() - start) / calls[name])
         rounds += 1
     for name, times in samples.items():
         median = sorted(times)[len(times) // 2]
