@@ -32,6 +32,7 @@ from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.verifier import verify
+from xla_backend.tools.sharding_edits import drop_element, drop_mesh_axes, sharding_alone
 
 Edit = Callable[[HloModule], bool]  # True iff it changed the module
 Strategy = Callable[[HloModule], list[Edit]]
@@ -128,7 +129,8 @@ def _size(module: HloModule) -> tuple[int, int, int]:
     nodes = [node for computation in module.computations for node in computation]
     weight = sum(1 if n.opcode in _LEAVES else 12 if n.opcode in _CALLS else 3 for n in nodes)
     elements = sum(leaf.num_elements for n in nodes for leaf in n.shape.flatten())
-    return weight, elements, len(module.aliases) + sum(n.annotations is not None for n in nodes)
+    said = sum(n.annotations is not None for n in nodes)
+    return weight, elements, len(module.aliases) + said + module.num_partitions
 
 
 def _remove_dead(module: HloModule) -> None:
@@ -222,6 +224,7 @@ def _drop_member(computation: Computation, node: Instruction, index: int) -> Non
     operands = [o for i, o in enumerate(node.operands) if i != index]
     computation.set_operands(node, operands)
     node.shape = Shape.tuple([o.shape for o in operands])
+    drop_element(node, index)
 
 
 def _shifted(aliases: Sequence[InputOutputAlias], index: int) -> Iterator[InputOutputAlias]:
@@ -259,7 +262,12 @@ def _to_parameter(module: HloModule, node: Instruction) -> bool:
     assert computation is not None
     number = len(computation.parameters)
     fresh = Instruction(
-        Opcode.PARAMETER, node.shape, (), ParameterAttributes(number), name=f"{node.name}.in"
+        Opcode.PARAMETER,
+        node.shape,
+        (),
+        ParameterAttributes(number),
+        name=f"{node.name}.in",
+        annotations=sharding_alone(node),
     )
     return _substitute(node, computation.add(fresh))
 
@@ -481,21 +489,25 @@ _SIZE_FIELDS: dict[type[Attributes], tuple[str, ...]] = {
 }
 
 
-def _drop_extras(module: HloModule) -> list[Edit]:
-    """Drop aliases and attributes that do not change the meaning."""
-
-    def drop_aliases(module: HloModule) -> bool:
+def _drop_aliases(module: HloModule) -> list[Edit]:
+    def action(module: HloModule) -> bool:
         changed, module.aliases = bool(module.aliases), ()
         return changed
 
-    def drop_annotations(module: HloModule) -> bool:
-        nodes = [node for computation in module.computations for node in computation]
-        changed = any(node.annotations for node in nodes)
-        for node in nodes:
-            node.annotations = None
+    return [action]
+
+
+def _drop_annotations(module: HloModule) -> list[Edit]:
+    def action(module: HloModule, node: Instruction) -> bool:
+        changed, node.annotations = bool(node.annotations), None
         return changed
 
-    return [drop_aliases, drop_annotations]
+    return [
+        _edit(node, action)
+        for computation in module.computations
+        for node in computation
+        if node.annotations
+    ]
 
 
 STRATEGIES: tuple[Strategy, ...] = (
@@ -507,5 +519,7 @@ STRATEGIES: tuple[Strategy, ...] = (
     _drop_carries,
     _drop_parameters,
     _shrink_sizes,
-    _drop_extras,
+    _drop_aliases,
+    _drop_annotations,
+    drop_mesh_axes,
 )

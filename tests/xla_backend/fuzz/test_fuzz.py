@@ -13,15 +13,15 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.tools.fuzz import checks
+from xla_backend.tools.fuzz import checks, partitioned_checks
 from xla_backend.tools.fuzz.__main__ import main
 from xla_backend.tools.fuzz.checks import Failure, check_module
 from xla_backend.tools.fuzz.comparison import Expectation
 from xla_backend.tools.fuzz.data import arguments_for
 from xla_backend.tools.fuzz.mutants import MUTANTS, Mutant, programs_until_found
-from xla_backend.tools.fuzz.partitioned_checks import check_partitioned
+from xla_backend.tools.fuzz.partitioned_checks import check_partitioned, cut_at_random
 from xla_backend.tools.fuzz.program import generate
-from xla_backend.tools.fuzz.regressions import case_text, load_case, shrink
+from xla_backend.tools.fuzz.regressions import case_text, check_case, load_case, shrink
 from xla_backend.tools.fuzz.workers import check_all
 
 CASES = sorted((Path(__file__).parent / "regressions").glob("*.hlo"))
@@ -55,7 +55,7 @@ def test_random_program_on_several_devices_again(seed):
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_regression(path):
     module, seed = load_case(path)
-    assert check_module(module, seed) is None
+    assert check_case(module, seed) is None
 
 
 def test_a_seed_gives_one_program_and_one_set_of_arguments():
@@ -209,6 +209,28 @@ def test_a_planted_miscompilation_is_found_and_shrunk(monkeypatch):
     assert [n.opcode for n in small.entry if n.operands] == [Opcode.SUBTRACT]
     text = case_text(small, seed, failure)
     assert f"// arguments of seed {seed}" in text and parse_module(text)
+
+
+def test_a_program_that_is_partitioned_wrongly_is_found_and_shrunk(monkeypatch):
+    """Differences are computed in the wrong order where something is cut for them."""
+    prepare = partitioned_checks.prepare_and_partition
+
+    def miscompile(module: HloModule) -> None:
+        prepare(module)
+        if module.num_partitions > 1:
+            swapped_differences(module)
+
+    monkeypatch.setattr(partitioned_checks, "prepare_and_partition", miscompile)
+    seed, failure = next(
+        (seed, found) for seed in range(60) if (found := check_partitioned(seed)) is not None
+    )
+    small = shrink(cut_at_random(generate(seed), seed), seed, failure, timeout=30)
+    assert [n.opcode for n in small.entry if n.operands] == [Opcode.SUBTRACT]
+    assert small.num_partitions in (2, 3)  # one axis of the mesh is left
+    text = case_text(small, seed, failure)
+    again = parse_module(text)
+    assert again.num_partitions == small.num_partitions
+    assert check_case(again, seed).kind == "divergence"
 
 
 def crash_hang_or_pass(seed: int) -> Failure | None:

@@ -15,9 +15,9 @@ from time import monotonic
 from xla_backend.tools.fuzz.checks import RAISED, Failure, check_module
 from xla_backend.tools.fuzz.data import PROFILES, profile_of
 from xla_backend.tools.fuzz.mutants import report
-from xla_backend.tools.fuzz.partitioned_checks import check_partitioned
+from xla_backend.tools.fuzz.partitioned_checks import check_partitioned, cut_at_random
 from xla_backend.tools.fuzz.program import generate
-from xla_backend.tools.fuzz.regressions import case_text, shrink
+from xla_backend.tools.fuzz.regressions import case_text, check_case, shrink
 from xla_backend.tools.fuzz.text_checks import damage_check, samples_in
 from xla_backend.tools.fuzz.workers import Check, check_all, check_once
 
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
         "--partitioned",
         action="store_true",
         help="cut the arrays of random programs in random ways, and see that the programs of "
-        "several devices give the same (failures are reported as they are)",
+        "several devices give the same",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("fuzz-failures"), help="folder for shrunk failures"
@@ -73,12 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.texts is not None:
         samples = samples_in(options.texts) if options.texts != Path() else []
         return 1 if _campaign(options, partial(damage_check, samples)) else 0
-    if options.partitioned:
-        return 1 if _campaign(options, check_partitioned) else 0
     # Objects of random programs are no use to anybody else.
     with tempfile.TemporaryDirectory(prefix="pyjax-fuzz-") as folder:
         os.environ["PYJAX_CACHE_DIR"] = folder
-        failures = _campaign(options, check_seed)
+        failures = _campaign(options, check_partitioned if options.partitioned else check_seed)
         for seed, failure in _distinct(failures):
             if not options.no_shrink:
                 _shrink_apart(seed, failure, options)
@@ -132,12 +130,12 @@ def _shrink_apart(seed: int, failure: Failure, options: argparse.Namespace) -> N
 
 
 def _write_case(seed: int, failure: Failure, options: argparse.Namespace) -> Failure | None:
-    module = generate(seed)
+    module = cut_at_random(generate(seed), seed) if options.partitioned else generate(seed)
     try:
         small = shrink(module, seed, failure, options.timeout)
     except ValueError:  # it passed this time: it depends on what ran before, or on threads
         return Failure(failure.kind, failure.stage, "it does not fail when run again")
-    again = check_once(lambda: check_module(small, seed), options.timeout)
+    again = check_once(lambda: check_case(small, seed), options.timeout)
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"seed_{seed}.hlo"
     path.write_text(case_text(small, seed, again or failure), encoding="utf-8")

@@ -4,6 +4,7 @@ wrong. The seed in it gives the arguments."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from xla_backend.hlo.instruction import Computation
@@ -12,6 +13,8 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import PrintOptions, module_to_text
 from xla_backend.tools.fuzz.checks import STAGES, Failure, check_module
+from xla_backend.tools.fuzz.comparison import ROUNDS
+from xla_backend.tools.fuzz.partitioned_checks import check_cut
 from xla_backend.tools.fuzz.workers import check_once
 from xla_backend.tools.module_reducer import reduce_module
 
@@ -30,6 +33,19 @@ _COMBINING = frozenset(
 _SEED = re.compile(r"^// arguments of seed (\d+)$", re.MULTILINE)
 
 
+def check_case(
+    module: HloModule,
+    seed: int,
+    stages: Sequence[str] | None = None,
+    rounds: Sequence[int] = ROUNDS,
+) -> Failure | None:
+    """The first thing that is wrong with a program; one for several devices is partitioned, and has
+    no stages."""
+    if module.num_partitions > 1:
+        return check_cut(module, seed, rounds)
+    return check_module(module, seed, stages, rounds)
+
+
 def shrink(module: HloModule, seed: int, failure: Failure, timeout: float) -> HloModule:
     """A small module that fails as this one does.
 
@@ -40,7 +56,7 @@ def shrink(module: HloModule, seed: int, failure: Failure, timeout: float) -> Hl
     stages = (failure.stage,) if failure.stage else tuple(STAGES) if compiled else ()
 
     def check(candidate: HloModule) -> Failure | None:
-        return check_module(candidate, seed, stages, _ROUNDS)
+        return check_case(candidate, seed, stages, _ROUNDS)
 
     reducers = _reducers(module)
 
