@@ -13,6 +13,7 @@ import numpy as np
 from xla_backend.hlo.attributes import CollectiveAttributes, CollectivePermuteAttributes, Value
 from xla_backend.hlo.errors import RuntimeFailure, UnimplementedError
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.topology import Group, Groups, Topology
 
@@ -32,7 +33,7 @@ class Exchange(Value):
       pairs: (source, target) of a collective-permute.
       dimension: along which arrays are joined or cut; None: they stay whole.
       channel: exchanges of one opcode and channel may meet wherever they stand in a program.
-      combiner: of reductions, what the root of the computation does that combines two arrays.
+      combiner: of reductions, the one operation that combines two arrays; None: there are more.
     """
 
     opcode: Opcode
@@ -84,8 +85,7 @@ def exchange_of(node: Instruction, topology: Topology) -> Exchange:
         return Exchange(opcode, (everyone,) if everyone else (), pairs, None, a.channel_id)
     assert isinstance(a, CollectiveAttributes)
     dimension = a.dimensions[0] if a.dimensions else None
-    root = node.called[0].root if node.called else None
-    combiner = None if root is None else root.opcode
+    combiner = monoid(node.called[0]) if node.called else None
     return Exchange(opcode, topology.groups(node), (), dimension, a.channel_id, combiner)
 
 

@@ -41,6 +41,7 @@ from xla_backend.passes.map_inliner import MapInliner
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
 from xla_backend.passes.reduce_scatter_creator import ReduceScatterCreator
+from xla_backend.passes.reduce_scatter_leading_dimension import ReduceScatterLeadingDimension
 from xla_backend.passes.registry import add_user_passes
 from xla_backend.passes.rematerialization import Rematerialization
 from xla_backend.passes.reshape_mover import ReshapeMover
@@ -118,6 +119,8 @@ def collective_optimization() -> list[HloPass]:
         # Before the next: a slice of a sum of sums is one of a sum.
         AllReduceReassociation(),
         ReduceScatterCreator(),
+        # Behind what makes such.
+        ReduceScatterLeadingDimension(),
         DeadCodeElimination(),
     ]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from xla_backend.runtime.buffer import Buffer
 from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable, kind_of
+from xla_backend.runtime.collective_lines import name_line
 
 
 class ArrayExecutable(LoadedExecutable):
@@ -36,7 +37,11 @@ class ArrayExecutable(LoadedExecutable):
     ) -> list[list[Buffer]]:
         contexts = self.contexts(devices)
         values = [self._values(given, donated, d) for given, d in zip(arguments, devices)]
-        results = self.compute_together(values, contexts)
+        try:
+            results = self.compute_together(values, contexts)
+        except BaseException as error:
+            name_line(error, lambda: self.module)
+            raise
         return [self._results(own, device) for own, device in zip(results, devices)]
 
     def _values(

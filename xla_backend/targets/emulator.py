@@ -105,6 +105,7 @@ class EmulatorClient(HloClient):
     def __init__(self, platform: str, planner: Planner, of: str, device_count: int = 1) -> None:
         self.platform = platform
         self.platform_version = f"emulated {of}"
+        self.shared_memory = "host" if of == "cpu" else None
         self._planner = planner
         self._devices = [Device(self, i, platform) for i in range(device_count)]
 

@@ -3,10 +3,6 @@ as many; each entry of the tables (device_programs_*.py) is a test."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from tests.pyjax.parallel import (
@@ -17,6 +13,7 @@ from tests.pyjax.parallel import (
     device_programs_plan,
     device_programs_shard_map,
 )
+from tests.pyjax.parallel.device_runs import answers_of
 
 PROGRAMS = {
     **device_programs_arrays.PROGRAMS,
@@ -27,44 +24,10 @@ PROGRAMS = {
     **device_programs_plan.PROGRAMS,
 }
 
-START = """
-import json, re, textwrap, traceback
-import numpy as np
-import pyjax, pyjax.numpy as jnp
-from pyjax import lax
-from pyjax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
-pyjax.config.update("jax_num_cpu_devices", 8)
-devices = pyjax.devices()
-mesh = Mesh(np.array(devices).reshape(2, 4), ("a", "b"))
-DATA = np.arange(64, dtype=np.float32).reshape(8, 8)
-over = lambda spec: NamedSharding(mesh, spec)
-put = lambda x, spec: pyjax.device_put(x, over(spec))
-
-def raises(kind, message, function):
-    try:
-        function()
-    except kind as error:
-        assert re.search(message, str(error)), str(error)
-        return True
-    return False
-
-answers = {}
-for name, text in programs.items():
-    try:
-        exec(textwrap.dedent(text), dict(globals()))
-        answers[name] = ""
-    except BaseException:
-        answers[name] = traceback.format_exc()
-print(json.dumps(answers))
-"""
-
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, str]:
-    code = f"programs = {PROGRAMS!r}\n{START}"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    return answers_of(PROGRAMS)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -12,7 +12,7 @@ import numpy as np
 from xla_backend.compile_options import CompileOptions
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
-from xla_backend.hlo.module import HloModule, source_location
+from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm.jit import Library
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
@@ -236,16 +236,6 @@ class CpuExecutable(NativeExecutable):
         ]
         content = repr((self._name, facts.parameters, facts.outputs, sites))
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-
-    def line_of(self, collective: str) -> str:
-        """Where the user's program has a collective, as messages call it; empty if unknown."""
-        name = collective.split()[0].removeprefix("%")
-        for computation in self.module.computations:
-            for node in computation.instructions:
-                found = source_location(node) if node.name == name else None
-                if found is not None:
-                    return ":".join(map(str, found))
-        return ""
 
     def _initial_state(self) -> Block:
         *offsets, size = self._facts.state_offsets

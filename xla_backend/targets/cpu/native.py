@@ -20,6 +20,7 @@ from xla_backend.runtime.client import (
     ExecutionContext,
     LoadedExecutable,
 )
+from xla_backend.runtime.collective_lines import name_line
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import ALIGNMENT, POOL, Block
@@ -169,10 +170,6 @@ class NativeExecutable(LoadedExecutable):
         """What the participants of one run on these devices meet by."""
         raise NotImplementedError
 
-    def line_of(self, collective: str) -> str:
-        """Where the user's program has a collective, as messages call it; empty if unknown."""
-        raise NotImplementedError
-
     def execute_together(
         self, arguments: Sequence[list[Any]], donated: Container[int], devices: Sequence[Device]
     ) -> list[list[Any]]:
@@ -202,10 +199,7 @@ class NativeExecutable(LoadedExecutable):
                 raise session.cause(errors)
         except BaseException as error:
             failure = error
-            if isinstance(error, RuntimeFailure) and error.collective:
-                line = self.line_of(error.collective)
-                source = f"comes from {line}" if line else "lays out arrays as the program is to"
-                error.args = (f"{error} (the collective {source})",)
+            name_line(error, lambda: self.module)
             raise
         finally:
             session.end(failure)

@@ -16,7 +16,6 @@ from xla_backend.passes.dot_operand_types import DotOperandWidening
 from xla_backend.passes.dot_result_types import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
-from xla_backend.passes.reduce_scatter_leading_dimension import ReduceScatterLeadingDimension
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.scatter_prologue_fusion import ScatterPrologueFusion
@@ -45,8 +44,6 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         SpmdPartitioning(),
         *preparation(has_custom_call),
         *collective_optimization(),
-        # Behind what makes such.
-        ReduceScatterLeadingDimension(),
         expansion(options, SORT_TYPES),
         simplification(options),
         # Behind simplification, which finds those that are equal or dead.

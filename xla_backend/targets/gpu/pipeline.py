@@ -10,6 +10,11 @@ from xla_backend.kernels.library.score_streams import runs_as_streams
 from xla_backend.passes.attention_fusion import AttentionFusion
 from xla_backend.passes.attention_row_sums import AttentionRowSums
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
+from xla_backend.passes.collective_combiner import (
+    AllGatherCombiner,
+    AllReduceCombiner,
+    ReduceScatterCombiner,
+)
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.dot_operand_types import DotOperandNarrowing
 from xla_backend.passes.dot_result_types import DotResultNarrowing
@@ -29,6 +34,7 @@ from xla_backend.passes.standard import (
     simplification,
 )
 from xla_backend.runtime.custom_calls import has_custom_call
+from xla_backend.spmd.pipeline import SpmdPartitioning
 from xla_backend.targets.gpu.architectures import architecture_for
 from xla_backend.targets.gpu.product_rules import takes_epilogue, takes_prologue
 from xla_backend.targets.gpu.solver_rules import library_call
@@ -42,12 +48,17 @@ _ROWS = CPU_ROWS._replace(short_row=2, little_work=1 << 15)
 def build_pipeline(options: CompileOptions, observer: PassObserver | None = None) -> Pipeline:
     """The passes for GPUs, in order. Which of them run at which level is in `passes.levels`."""
     passes: list[HloPass] = [
+        SpmdPartitioning(),
         *preparation(has_custom_call),
         *collective_optimization(),
         # Before simplification, which takes transposes between two calls away.
         SolverRewriter(library_call),
         expansion(options, SORT_TYPES),
         simplification(options),
+        # Behind simplification, which finds those that are equal or dead.
+        AllReduceCombiner(),
+        AllGatherCombiner(),
+        ReduceScatterCombiner(),
         *before_fusion(),
         # Before fusion, which would take the conversions elsewhere.
         DotOperandNarrowing(),
