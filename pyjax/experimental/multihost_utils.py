@@ -29,8 +29,8 @@ from pyjax.runtime.processes import gather
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, SingleDeviceSharding
+from xla_backend.runtime.processes.gatherings import Part
 from xla_backend.runtime.processes.joined import joined
-from xla_backend.runtime.processes.world import Part
 
 
 class ProcessFailureError(RuntimeError):

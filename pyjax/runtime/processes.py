@@ -5,6 +5,7 @@ Layer: runtime.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import wraps
 from typing import Any
@@ -15,6 +16,7 @@ from pyjax.core.errors import JaxRuntimeError, fail, new_error
 from xla_backend.debug_options import current_debug_options
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.device_group import DeviceGroup
+from xla_backend.runtime.participant_threads import run_apart
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.joined import Joined, joined
 
@@ -38,7 +40,7 @@ class DistributedClient:
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
-                return method(*args, **kwargs)
+                return run_apart(lambda: method(*args, **kwargs))
             except RuntimeFailure as error:
                 raise new_error(JaxRuntimeError, str(error)) from None
 
@@ -70,19 +72,15 @@ def _gathered(
     what: str = "",
 ) -> list[Any]:
     seconds = float(current_debug_options().xla_cpu_collective_timeout_seconds)
-    begun: list[Any] = []
-
-    def watch(gathering: Any) -> None:
-        begun[:] = [gathering]
-        shared.exchanges.watch_gathering(gathering)
-
     try:
-        return shared.world.gather(label, arrays, members, kind, what, seconds, watch)
+        return shared.exchanges.gather(label, arrays, members, kind, what, seconds)
     except ProcessFailure as error:
         raise new_error(JaxRuntimeError, str(error)) from None
-    finally:
-        for gathering in begun:
-            shared.exchanges.end_gathering(gathering)
+
+
+def _digest(array: np.ndarray) -> bytes:
+    """Equal for arrays with the same bytes; others have another one."""
+    return hashlib.blake2b(array.tobytes(), digest_size=16).digest()
 
 
 def check_equal_in_processes(value: Any, group: DeviceGroup) -> None:
@@ -95,7 +93,7 @@ def check_equal_in_processes(value: Any, group: DeviceGroup) -> None:
     if shared is None or group.here == group.devices or not group.here:
         return
     array = np.asarray(value)
-    label = (str(array.dtype), array.shape, shared.world.digest(array))
+    label = (str(array.dtype), array.shape, _digest(array))
     members = sorted({device.process_index for device in group.devices})
     parts = _gathered(shared, label, (), members, f"device_put over {group}")
     for member, part in zip(members, parts):

@@ -2,6 +2,9 @@
 
 The caller's thread runs the first task, and sees the signals that come meanwhile. The others get
 threads that are kept for later runs; each runs its task in a copy of the caller's context.
+
+A handler of a signal may raise between any two steps of the main thread. What must not be left half
+done is a task that runs apart from it: the caller waits, is interrupted there, and tells the task.
 """
 
 from __future__ import annotations
@@ -67,13 +70,14 @@ def _thread() -> _Thread:
 
 
 def run_together(
-    tasks: Sequence[Callable[[], Result]], stop: Callable[[], None]
+    tasks: Sequence[Callable[[], Result]], stop: Callable[[], None], *, takes_part: bool = True
 ) -> list[Outcome[Result]]:
     """Run tasks at the same time, and wait for all of them, whatever happens.
 
     Args:
       stop: called when the first task has failed, the caller is interrupted, or there is no thread
         for a task; the tasks are to end then.
+      takes_part: whether the caller's thread runs the first one.
     Raises:
       RuntimeError: the system has no thread for a task. What a signal's handler raises while the
         caller waits. All tasks have ended then.
@@ -96,7 +100,7 @@ def run_together(
     def waits() -> bool:
         return any(owners.get(n, thread) == thread and n not in outcomes for n in others)
 
-    others = range(1, len(tasks))
+    others = range(takes_part, len(tasks))
     interrupt: BaseException | None = None
     begun = False
     while True:
@@ -106,9 +110,10 @@ def run_together(
                 begun = True
                 for number in others:
                     started(number, tasks[number])
-                outcomes[0] = Outcome(tasks[0])
-                if outcomes[0].error is not None:
-                    stop()  # an interrupt may have come before the task could tell the others
+                if takes_part:
+                    outcomes[0] = Outcome(tasks[0])
+                    if outcomes[0].error is not None:
+                        stop()  # an interrupt may have come before the task could tell the others
             elif interrupt is not None:
                 for number in others:
                     owners.setdefault(number, caller)
@@ -121,3 +126,50 @@ def run_together(
     if interrupt is not None:
         raise interrupt
     return [outcomes[number] for number in range(len(tasks))]
+
+
+class Interrupted(Exception):
+    """Whoever waits for this task was interrupted: it is to end."""
+
+
+_interrupted: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
+    "interrupted", default=lambda: False
+)
+
+
+def check_interrupt() -> None:
+    """What waits in a task of `run_apart` calls this now and then.
+
+    Raises:
+      Interrupted: it is to end.
+    """
+    if _interrupted.get()():
+        raise Interrupted("it was interrupted")
+
+
+def run_apart(task: Callable[[], Result], stop: Callable[[], None] = lambda: None) -> Result:
+    """The result of a task, in which no handler of a signal raises: on the main thread, where
+    these run, the caller waits for another one.
+
+    Args:
+      stop: called when the caller is interrupted, before `check_interrupt` raises; the task is to
+        end then.
+    Raises:
+      what the task does; what a handler raises while the caller waits. The task has ended then.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return task()
+    interrupted = threading.Event()
+
+    def run() -> Result:
+        _interrupted.set(interrupted.is_set)
+        return task()
+
+    def end() -> None:
+        interrupted.set()
+        stop()
+
+    (outcome,) = run_together([run], end, takes_part=False)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.results[0]

@@ -1,11 +1,20 @@
 """Tasks that run together end together, whatever interrupts the one who waits for them."""
 
+import os
+import signal
 import threading
 import time
 
+import pytest
+
 from tests.interrupts import each_interrupt
 from xla_backend.runtime import participant_threads
-from xla_backend.runtime.participant_threads import run_together
+from xla_backend.runtime.participant_threads import (
+    Interrupted,
+    check_interrupt,
+    run_apart,
+    run_together,
+)
 
 
 def test_results_and_errors():
@@ -75,3 +84,53 @@ def test_an_interrupt_at_any_point_ends_all_tasks():
         assert not running, f"tasks go on after interrupt {number}"
     assert number > 20
     together()
+
+
+def test_a_task_apart_gives_its_result_or_error():
+    def fail():
+        raise ZeroDivisionError
+
+    assert run_apart(lambda: threading.current_thread() is threading.main_thread()) is False
+    with pytest.raises(ZeroDivisionError):
+        run_apart(fail)
+    # Where no handlers run it needs no other thread.
+    inner = run_apart(lambda: (threading.get_ident(), run_apart(threading.get_ident)))
+    assert inner[0] == inner[1]
+
+
+def test_an_interrupt_at_any_point_ends_a_task_apart():
+    """It is told, and ends before the interrupt goes on its way."""
+    running: list[int] = []
+
+    def wait():
+        running.append(1)
+        try:
+            for _ in range(20):
+                check_interrupt()
+                time.sleep(0.001)
+        finally:
+            running.pop()
+
+    number = 0
+    for number in each_interrupt(lambda: run_apart(wait), participant_threads):
+        assert not running, f"the task goes on after interrupt {number}"
+    assert number > 10
+
+
+def test_what_waits_in_a_task_of_a_task_is_interrupted_with_it():
+    def wait():
+        while True:
+            check_interrupt()
+            time.sleep(0.001)
+
+    def together():
+        first, second = run_together([wait, wait], lambda: None)
+        assert isinstance(first.error, Interrupted) and isinstance(second.error, Interrupted)
+        ended.append(1)
+
+    ended: list[int] = []
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_apart(together)
+    assert ended

@@ -5,9 +5,6 @@ The members of a group that are in this process have met, and one of them calls 
 memory here, and puts addresses of it where members look for those of the absent. From there on it
 is as if all were here; sums are made in the order of the group, with the bits that they have in one
 process.
-
-Each message says which run, program and collective it is of, so that processes which do not do the
-same are told so. Runs are numbered for each pair of processes.
 """
 
 from __future__ import annotations
@@ -15,188 +12,24 @@ from __future__ import annotations
 import ctypes
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from xla_backend.debug_options import current_debug_options
-from xla_backend.hlo.attributes import Value
-from xla_backend.hlo.errors import RuntimeFailure
-from xla_backend.hlo.exchanges import Exchange
-from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.processes.errors import ALIKE, ProcessFailure
-from xla_backend.runtime.processes.mpi import ALIGNMENT, Sending, aligned_bytes
-from xla_backend.runtime.processes.needs import Cut, Reading
-from xla_backend.runtime.processes.waits import Key, Stay, Wait, Waits
-from xla_backend.runtime.processes.world import Gathering, World
+from xla_backend.runtime.processes.exchanges import EXCHANGE, FAILED, STUCK_AFTER, Exchanges, Mail
+from xla_backend.runtime.processes.identity import Identity, Site, difference
+from xla_backend.runtime.processes.mpi import Sending
+from xla_backend.runtime.processes.operands import bytes_of, cuts, placed
+from xla_backend.runtime.processes.waits import Key, Stay, Wait
 
 logger = logging.getLogger(__name__)
-_TOPIC, _FAILED = "exchange", "failed"
-# Seconds after which a process says that it cannot go on by itself.
-_STUCK_AFTER = 0.5
 _LONGEST_REASON = 2000
 
 
-class Site(Value):
-    """A collective in a program.
-
-    Fields:
-      name: for messages.  exchange: what it does.
-      operands: their shapes.  results: how many it has.
-    """
-
-    name: str
-    exchange: Exchange
-    operands: tuple[Shape, ...]
-    results: int
-
-
-class Identity(NamedTuple):
-    """Tells programs apart that cannot run together.
-
-    Fields:
-      kind: its name, arrays and collectives.   devices: numbers of those that it runs on, in order.
-      content: a digest of all that it computes; empty if that is not known.
-    """
-
-    kind: str
-    devices: str
-    content: str
-
-    def fits(self, other: Identity) -> bool:
-        """Whether they can run together."""
-        same = self.content == other.content or not (self.content and other.content)
-        return same and self[:2] == other[:2]
-
-
-class Running(NamedTuple):
-    """What a process says it runs.
-
-    Fields:
-      identity: of the program.   program, site: for messages.
-    """
-
-    identity: Identity
-    program: str
-    site: str
-
-    def __str__(self) -> str:
-        return f"{self.site} of {self.program}"
-
-
-class _Mail:
-    """What another process has sent for one run.
-
-    Attributes:
-      running: the first collective that it came to.   failed: why it gave the run up, and which
-        program that was.
-    """
-
-    __slots__ = ("failed", "messages", "running")
-
-    def __init__(self) -> None:
-        self.running: Running | None = None
-        self.failed: tuple[str, Identity] | None = None
-        self.messages: dict[Key, np.ndarray] = {}
-
-
-class Exchanges:
-    """The runs that this process has begun with others, and their messages.
-
-    Attributes:
-      waits: what all processes wait in.
-    """
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.waits = Waits(world)
-        self._mail: dict[int, dict[int, _Mail]] = {other: {} for other in world.others}
-        world.on(_TOPIC, self._keep)
-        world.on(_FAILED, self._keep_failure)
-
-    def _keep(self, source: int, head: Any, payload: np.ndarray) -> None:
-        number, key, identity, *texts = head
-        mail = self._mail[source].setdefault(number, _Mail())
-        mail.running = mail.running or Running(Identity(*identity), *texts)
-        mail.messages[key] = payload
-
-    def _keep_failure(self, source: int, head: Any, payload: np.ndarray) -> None:
-        number, reason, identity = head
-        mail = self._mail[source].setdefault(number, _Mail())
-        mail.failed = (reason, Identity(*identity))
-
-    def begin(self, others: Sequence[int], identity: Identity, numbers: dict[int, int]) -> None:
-        """Put the numbers of a run with other processes there. What another one has given up
-        already, and is another program, is none that this process will ever come to: it is passed
-        over."""
-        try:
-            self._begin(others, identity, numbers)
-        except BaseException:  # of a signal's handler: what is begun is known to be
-            self._begin(others, identity, numbers)
-            raise
-
-    def _begin(self, others: Sequence[int], identity: Identity, numbers: dict[int, int]) -> None:
-        begun = self.waits.begun
-        with self.world.lock:
-            for other in others:
-                if other not in numbers:
-                    number = begun[other] + 1
-                    while self._was_of_another(other, number, identity):
-                        number += 1
-                    numbers[other] = number
-                begun[other] = max(begun[other], numbers[other])
-            self.waits.open.update(numbers.items())
-
-    def _was_of_another(self, other: int, number: int, identity: Identity) -> bool:
-        failed = self.mail(other, number).failed
-        return failed is not None and not failed[1].fits(identity)
-
-    def mail(self, source: int, number: int) -> _Mail:
-        """What has come for a run."""
-        return self._mail[source].get(number) or _Mail()
-
-    def later(self, source: int, number: int) -> Running | None:
-        """What a process does in a later run: it sends nothing for this one any more."""
-        after = [n for n in self._mail[source] if n > number]
-        return self._mail[source][min(after)].running if after else None
-
-    def watch_gathering(self, gathering: Gathering) -> None:
-        """This process waits for values of others, for which nobody waits in a circle.
-
-        Raises:
-          ProcessFailure: somebody does.
-        """
-        with self.world.lock:
-            if not gathering.is_late(_STUCK_AFTER):
-                return
-            wait = Wait((0, 0, 0), gathering.what, gathering.missing)
-            self.waits.stays(gathering.place, Stay({}, gathering.place, {}, (wait,)))
-            circle = self.waits.circle(gathering.place)
-            if circle:
-                raise ProcessFailure(
-                    f"process {self.world.index} waits in {gathering.what}: {circle}"
-                )
-
-    def end_gathering(self, gathering: Gathering) -> None:
-        """It waits no more."""
-        with self.world.lock:
-            self.waits.goes_on(gathering.place)
-
-    def end(self, source: int, number: int) -> None:
-        """Nobody reads what was sent for a run."""
-        with self.world.lock:
-            self.waits.open.discard((source, number))
-            for old in [n for n in self._mail[source] if n <= number]:
-                del self._mail[source][old]
-
-
 class Run:
-    """One run of a program with participants in several processes.
-
-    Attributes:
-      failure: what went wrong in an exchange.
-    """
+    """One run of a program with participants in several processes; `end` follows on `begin`.
+    Threads call these on which no handler of a signal raises."""
 
     def __init__(
         self,
@@ -213,7 +46,6 @@ class Run:
           watch: how many participants here go on by themselves, those that wait in an exchange
             included; raises if they are to stop.
         """
-        self.failure: BaseException | None = None
         self._exchanges, self._world = exchanges, exchanges.world
         self._program, self._identity = program, identity
         self._processes = processes
@@ -224,12 +56,11 @@ class Run:
         # Memory that members read until they meet there again.
         self._kept: dict[tuple[int, int], list[Any]] = {}
         self._numbers: dict[int, int] = {}
-        exchanges.begin(sorted({*processes} - {self._world.index}), identity, self._numbers)
 
-    def __del__(self) -> None:
-        # Whoever made it was interrupted before it could begin anything.
-        if self._numbers:
-            self.end(RuntimeFailure("it was interrupted"))
+    def begin(self) -> None:
+        """From now on other processes may be told of it."""
+        others = sorted({*self._processes} - {self._world.index})
+        self._exchanges.begin(others, self._identity, self._numbers)
 
     def exchange(self, number: int, site: Site, group_number: int, tables: int) -> None:
         """Bring what members of a group here read of the others.
@@ -253,11 +84,11 @@ class Run:
         sent: dict[int, Sending] = {}
         for other, readers in by_process.items():
             arrays = [
-                cut.of(_bytes(shown[rank], operand, site.operands[operand].byte_size))
-                for rank, operand, cut in _cuts(site, group, here, readers)
+                cut.of(bytes_of(shown[rank], operand, site.operands[operand].byte_size))
+                for rank, operand, cut in cuts(site, group, here, readers)
             ]
             head = (self._numbers[other], key, *running)
-            sent[other] = self._world.send(other, _TOPIC, head, arrays)
+            sent[other] = self._world.send(other, EXCHANGE, head, arrays)
         missing = {*by_process}
         kept: list[Any] = []
 
@@ -269,8 +100,8 @@ class Run:
                     continue
                 self._check(other, mail, site)
                 missing.discard(other)
-                cuts = _cuts(site, group, by_process[other], here)
-                kept.extend(_placed(site, by_process[other], cuts, payload, shown))
+                coming = cuts(site, group, by_process[other], here)
+                kept.extend(placed(site, by_process[other], coming, payload, shown))
             return True if not missing and all(s.done for s in sent.values()) else None
 
         def awaited() -> set[int]:
@@ -298,7 +129,7 @@ class Run:
         flags = current_debug_options()
         seconds = float(flags.xla_cpu_collective_timeout_seconds)
         start = time.monotonic()
-        stuck_from = start + _STUCK_AFTER
+        stuck_from = start + STUCK_AFTER
         warn_after = [float(flags.xla_cpu_collective_call_warn_stuck_timeout_seconds)]
         what = f"process {self._world.index} waits in {site.name} of {self._program}"
 
@@ -337,9 +168,10 @@ class Run:
                 Wait(key, f"{name} of {self._program}", tuple(sorted(others)))
                 for key, (_, name, others) in self._waits.items()
             ),
+            tuple(self._identity),
         )
         waits.stays(self, stay)
-        circle = waits.circle(self)
+        circle = self._exchanges.circle(self)
         if circle:
             self._fail(site, circle)
         for other in absent:
@@ -349,9 +181,9 @@ class Run:
     def _has_come(self, other: int, key: Key) -> bool:
         return key in self._exchanges.mail(other, self._numbers[other]).messages
 
-    def _check(self, other: int, mail: _Mail, site: Site) -> None:
+    def _check(self, other: int, mail: Mail, site: Site) -> None:
         if mail.running is not None and not mail.running.identity.fits(self._identity):
-            self._fail(site, f"process {other} {_difference(mail.running, self._identity)}")
+            self._fail(site, f"process {other} {difference(mail.running, self._identity)}")
         if mail.failed is not None:
             self._fail(site, f"process {other} failed in this run: {mail.failed[0]}")
 
@@ -375,73 +207,5 @@ class Run:
         for other, number in numbers.items():
             if error is not None and other not in self._world.ended:
                 reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
-                self._world.send(other, _FAILED, (number, reason, tuple(self._identity)))
+                self._world.send(other, FAILED, (number, reason, tuple(self._identity)))
             self._exchanges.end(other, number)
-
-
-def _difference(theirs: Running, own: Identity) -> str:
-    """What another process does that cannot run together with this one."""
-    if theirs.identity.kind != own.kind:
-        return f"runs {theirs} instead; {ALIKE}"
-    if theirs.identity.devices != own.devices:
-        return (
-            f"runs it on the devices {theirs.identity.devices}, and this one on {own.devices}; "
-            "meshes must have the same order of devices in all processes"
-        )
-    return (
-        f"runs {theirs}, which computes something else there: constants and static "
-        "arguments must be the same in all processes"
-    )
-
-
-def _cuts(
-    site: Site, group: Sequence[int], sources: Sequence[int], readers: Sequence[int]
-) -> Iterator[tuple[int, int, Cut]]:
-    """What members in one process read of members in another: rank of the source, number of the
-    operand, and the part of it."""
-    for source in sources:
-        reading = Reading(site.exchange, tuple(group), source, readers)
-        for operand, shape in enumerate(site.operands):
-            cut = reading.cut(operand, shape)
-            if cut is not None:
-                yield source, operand, cut
-
-
-def _bytes(table: int | None, operand: int, nbytes: int) -> np.ndarray:
-    """An operand of a member whose table has this address."""
-    assert table is not None
-    address = ctypes.c_void_p.from_address(table + ctypes.sizeof(ctypes.c_void_p) * operand).value
-    assert address is not None
-    return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
-
-
-def _placed(
-    site: Site,
-    sources: Sequence[int],
-    cuts: Iterator[tuple[int, int, Cut]],
-    payload: np.ndarray,
-    shown: Any,
-) -> Iterator[Any]:
-    """Show the tables of members in another process; what is to be kept as long as they are read.
-
-    Args:
-      sources: ranks of those members.   payload: the cuts, one behind the other.
-      shown: the addresses of tables, by rank.
-    """
-    tables: dict[int, Any] = {}
-    for rank in sources:
-        tables[rank] = (ctypes.c_void_p * (len(site.operands) + site.results))()
-        shown[rank] = ctypes.addressof(tables[rank])
-        yield tables[rank]
-    yield payload
-    start = 0
-    for rank, operand, cut in cuts:
-        nbytes = site.operands[operand].byte_size
-        part = payload[start : start + cut.size(nbytes)]
-        start += -(-part.nbytes // ALIGNMENT) * ALIGNMENT
-        if not cut.is_everything:
-            whole = aligned_bytes(nbytes)
-            cut.put(whole, part)
-            part = whole
-            yield whole
-        tables[rank][operand] = part.ctypes.data

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from xla_backend.runtime.processes.crossing import Exchanges
+from xla_backend.runtime.processes.exchanges import Exchanges
+from xla_backend.runtime.processes.gatherings import Gatherings
 from xla_backend.runtime.processes.joined import Joined, set_joined
 from xla_backend.runtime.processes.mpi import MpiTransport
+from xla_backend.runtime.processes.peers import own_name
 from xla_backend.runtime.processes.store import KeyValueStore
 from xla_backend.runtime.processes.world import World
 
@@ -21,7 +23,9 @@ def join(mpi: Any, seconds: float, heartbeat_timeout: float) -> Joined:
       ProcessTimeout: the others have not come.
     """
     world = World(MpiTransport(mpi, seconds), heartbeat_timeout)
-    made = Joined(world, Exchanges(world), KeyValueStore(world))
-    world.start(seconds)
+    gatherings = Gatherings(world)
+    made = Joined(world, Exchanges(world, gatherings), KeyValueStore(world))
+    parts = gatherings.gather(own_name(), kind="distributed.initialize", seconds=seconds)
+    world.start([part.label for part in parts])
     set_joined(made)
     return made

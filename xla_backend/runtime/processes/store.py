@@ -1,7 +1,8 @@
 """Keys with values, and barriers, for all processes of a program; process 0 has them.
 
 Its thread answers, whatever the program does there meanwhile. Who waits for a key or for others
-asks again and again.
+asks again and again. As all that sends messages, this is for threads on which no handler of a
+signal raises.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
 
 from xla_backend.hlo.errors import RuntimeFailure
+from xla_backend.runtime.participant_threads import Interrupted, check_interrupt
 from xla_backend.runtime.processes.errors import ProcessTimeout
 from xla_backend.runtime.processes.world import World
 
@@ -30,6 +33,8 @@ class KeyValueStore:
     def __init__(self, world: World) -> None:
         self._world = world
         self._numbers = itertools.count(1)
+        # Of questions that somebody waits for.
+        self._asked: set[int] = set()
         self._answers: dict[int, tuple[bool, Any]] = {}
         self._server = _Server()
         world.on(_ASK, self._serve)
@@ -129,7 +134,13 @@ class KeyValueStore:
                 raise RuntimeFailure(f"barrier {barrier_id!r}: process {gone[0]} {reason}")
             return None if missing[0] else True
 
-        if _until(look, timeout_in_ms / 1e3) is None:
+        try:
+            came = _until(look, timeout_in_ms / 1e3)
+        except Interrupted:
+            with suppress(Interrupted):  # nobody waits for the answer
+                self._ask("withdraw", barrier_id, generation)
+            raise
+        if came is None:
             self._ask("withdraw", barrier_id, generation)
             raise ProcessTimeout(
                 f"DEADLINE_EXCEEDED: barrier {barrier_id!r}: of {len(members)} processes "
@@ -149,14 +160,18 @@ class KeyValueStore:
                 good, value = self._server.answer(world.index, question, arguments)
         else:
             number = next(self._numbers)
-            world.send(_SERVER, _ASK, (number, question, arguments))
-            good, value = world.until(
-                lambda: self._answers.pop(number, None),
-                # One that has come to its end answers, until all have.
-                lambda: world.lost & {_SERVER},
-                f"process {world.index} asks process {_SERVER}, which has the keys and barriers",
-                _PATIENCE,
-            )
+            self._asked.add(number)
+            try:
+                world.send(_SERVER, _ASK, (number, question, arguments))
+                good, value = world.until(
+                    lambda: self._answers.pop(number, None),
+                    # One that has come to its end answers, until all have.
+                    lambda: world.lost & {_SERVER},
+                    f"process {world.index} asks process {_SERVER}, which has keys and barriers",
+                    _PATIENCE,
+                )
+            finally:
+                self._asked.discard(number)
         if not good:
             raise RuntimeFailure(value)
         return value
@@ -168,7 +183,8 @@ class KeyValueStore:
 
     def _keep_answer(self, source: int, head: Any, payload: np.ndarray) -> None:
         number, good, value = head
-        self._answers[number] = (good, value)
+        if number in self._asked:
+            self._answers[number] = (good, value)
 
 
 def _as(kind: type[Value], value: str | bytes) -> Value:
@@ -181,6 +197,7 @@ def _until(look: Callable[[], Any], seconds: float) -> Any:
     """What `look()` gives, when it is not None; None if it never is."""
     deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
     while True:
+        check_interrupt()
         found = look()
         left = deadline - time.monotonic()
         if found is not None or left <= 0:

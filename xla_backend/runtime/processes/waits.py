@@ -10,12 +10,13 @@ has not begun another, in a circle of such, has broken the order in which all ar
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xla_backend.runtime.processes.errors import ALIKE
+from xla_backend.runtime.processes.gatherings import Gatherings
 from xla_backend.runtime.processes.world import World
 
 _TOPIC, _CIRCLE = "waits", "circle"
@@ -43,13 +44,25 @@ class Stay(NamedTuple):
       numbers: of the run, by the other processes of it; none of a gathering.
       gathering: its members and its number; empty of a run.
       times: how often each exchange, a site and a group, was begun there.
-      waits: each must end.
+      waits: each must end.   identity: of the program.
     """
 
     numbers: dict[int, int]
     gathering: tuple[Any, ...]
     times: dict[tuple[int, int], int]
     waits: tuple[Wait, ...]
+    identity: tuple[str, ...] = ()
+
+
+class Circle(NamedTuple):
+    """Processes that wait for each other, and so for ever.
+
+    Fields:
+      text: how that goes.   stays: of processes, by their numbers.
+    """
+
+    text: str
+    stays: tuple[tuple[int, Stay], ...]
 
 
 class _Told(NamedTuple):
@@ -78,17 +91,18 @@ class Waits:
       open: other processes and numbers of the runs that have not ended.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, gatherings: Gatherings) -> None:
         self.begun = dict.fromkeys(world.others, 0)
         self.open: set[tuple[int, int]] = set()
         self._world = world
+        self._gathered = gatherings.begun
         self._stays: dict[Hashable, Stay] = {}
         self._told: dict[int, _Told] = {}
         # Whether something was said since it was last looked for circles.
         self._news = False
         self._never: set[_Place] = set()
-        # Stays here that others have found to be in a circle, how that goes, and all in it.
-        self._found: list[tuple[Stay, str, tuple[tuple[int, Stay], ...]]] = []
+        # Stays here that others have found to be in a circle.
+        self._found: list[tuple[Stay, Circle]] = []
         world.on(_TOPIC, self._keep)
         world.on(_CIRCLE, self._keep_circle)
 
@@ -99,7 +113,8 @@ class Waits:
 
     def _keep_circle(self, source: int, head: Any, payload: np.ndarray) -> None:
         stay, text, circle = head
-        self._found.append((_stay(stay), text, tuple((p, _stay(other)) for p, other in circle)))
+        stays = tuple((p, _stay(other)) for p, other in circle)
+        self._found.append((_stay(stay), Circle(text, stays)))
 
     def stays(self, where: Hashable, stay: Stay) -> None:
         """This process cannot go on there by itself."""
@@ -116,7 +131,7 @@ class Waits:
     def _tell(self) -> None:
         world = self._world
         own = _Told(
-            {**self.begun}, tuple(self.open), {**world.gathered}, tuple(self._stays.values())
+            {**self.begun}, tuple(self.open), {**self._gathered}, tuple(self._stays.values())
         )
         self._told[world.index] = own
         self._news = True
@@ -130,10 +145,9 @@ class Waits:
         told, run = self._told.get(other), (self._world.index, number)
         return told is not None and told.begun.get(run[0], 0) >= number and run not in told.open
 
-    def circle(self, where: Hashable) -> str:
-        """Why a stay of this process never ends; empty: it may. Others in the circle are told: when
-        this process has given up, they could not see it any more. Each gets its error, and takes
-        what others wait for as passed, so that the next things are the same for all."""
+    def circle(self, where: Hashable) -> Circle | None:
+        """Why a stay of this process never ends; None: it may. Others in the circle are told: when
+        this process has given up, they could not see it any more."""
         if self._news:
             self._news, self._never = False, self._find()
             circle = tuple((p, _head(self._stay((p, n)))) for p, n in self._never)
@@ -144,27 +158,8 @@ class Waits:
         stay = self._stays[where]
         place = (self._world.index, self._told[self._world.index].stays.index(stay))
         if place in self._never:
-            self._pass_over([(p, self._stay((p, n))) for p, n in self._never])
-            return self._text(place)
-        for other, text, stays in self._found:
-            if other == stay:
-                self._pass_over(stays)
-                return text
-        return ""
-
-    def _pass_over(self, circle: Iterable[tuple[int, Stay]]) -> None:
-        own = self._world.index
-        for process, stay in circle:
-            if process == own:
-                continue
-            if stay.gathering:
-                members, number = stay.gathering
-                if own in members:
-                    self._world.gathered[members] = max(
-                        self._world.gathered.get(members, 0), number
-                    )
-            elif own in stay.numbers:
-                self.begun[process] = max(self.begun[process], stay.numbers[own])
+            return Circle(self._text(place), tuple((p, self._stay((p, n))) for p, n in self._never))
+        return next((circle for other, circle in self._found if other == stay), None)
 
     def _find(self) -> set[_Place]:
         """The stays that never end."""
@@ -228,9 +223,9 @@ def _has_begun(stay: Stay, process: int, other: int, told: _Told) -> bool:
 
 def _head(stay: Stay) -> tuple[Any, ...]:
     """For a message."""
-    return (*stay[:3], tuple(map(tuple, stay.waits)))
+    return (*stay[:3], tuple(map(tuple, stay.waits)), stay.identity)
 
 
 def _stay(head: Any) -> Stay:
-    numbers, gathering, times, waits = head
-    return Stay(numbers, gathering, times, tuple(Wait(*wait) for wait in waits))
+    numbers, gathering, times, waits, identity = head
+    return Stay(numbers, gathering, times, tuple(Wait(*wait) for wait in waits), identity)

@@ -126,7 +126,7 @@ def _counts(shared: Joined, own: int) -> list[int]:
             f"{own} devices; each of several processes has {_DEVICES_OF_A_PROCESS} at most"
         )
     kind = "the first use of devices, which all processes are to make"
-    return [part.label for part in shared.world.gather(own, kind=kind)]
+    return [part.label for part in shared.exchanges.gatherings.gather(own, kind=kind)]
 
 
 def _identity(module: HloModule, options: CompileOptions) -> Hashable:

@@ -24,7 +24,7 @@ from xla_backend.llvm.bytes import clear_bytes, copy_bytes
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.program.ir import Collective, Program, launched_buffers
-from xla_backend.runtime.processes.crossing import Site
+from xla_backend.runtime.processes.identity import Site
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
 from xla_backend.targets.cpu.routines.meetings import TABLES, place_bytes, places_start

@@ -26,8 +26,8 @@ from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.host_threads import at_most
 from xla_backend.runtime.memory import POOL, Block
-from xla_backend.runtime.processes.crossing import Identity
 from xla_backend.runtime.processes.errors import ProcessFailure
+from xla_backend.runtime.processes.identity import Identity
 from xla_backend.runtime.processes.joined import joined
 from xla_backend.targets.cpu.emit_program import TIMES_BYTES
 from xla_backend.targets.cpu.kernel_listing import KernelListing

@@ -12,7 +12,9 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.exchanges import never_come
 from xla_backend.process.bounded_cache import once
 from xla_backend.runtime.host_threads import num_threads
-from xla_backend.runtime.processes.crossing import Identity, Run, Site
+from xla_backend.runtime.participant_threads import Interrupted
+from xla_backend.runtime.processes.crossing import Run
+from xla_backend.runtime.processes.identity import Identity, Site
 from xla_backend.runtime.processes.joined import Joined
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.meetings import (
@@ -79,7 +81,10 @@ class Session:
 
     Attributes:
       address: of the memory.
+      is_shared: whether there are participants in other processes.
     """
+
+    is_shared = False
 
     def __init__(self, meetings: Meetings, participants: int) -> None:
         """`participants`: how many there are in this process."""
@@ -90,9 +95,13 @@ class Session:
         self._word(PARTICIPANTS).value = participants
         self._word(SPINS).value = _SPINS if participants <= num_threads() else 0
         self._leave = _leave()
+        self._interrupted = False
 
     def _word(self, offset: int) -> ctypes.c_int32:
         return ctypes.c_int32.from_address(self.address + offset)
+
+    def begin(self) -> None:
+        """The run begins; from then on it must end."""
 
     def leave(self, failed: bool) -> None:
         """A participant has ended."""
@@ -102,10 +111,21 @@ class Session:
         """Participants that wait, or will, give up."""
         self._word(ENDED).value = ANOTHER_FAILED
 
+    def interrupt(self) -> None:
+        """Whoever waits for the run was interrupted: it is to stop."""
+        self._interrupted = True
+        self.stop()
+
     def cause(self, errors: Sequence[BaseException]) -> BaseException:
         """Of the errors of participants, the one that the others follow from."""
         first = next((e for e in errors if not isinstance(e, EndedEarly)), None)
-        return never_come(self._waiting()) if first is None else first
+        if first is not None:
+            return first
+        return Interrupted("it was interrupted") if self._interrupted else self._nobody_came()
+
+    def _nobody_came(self) -> BaseException:
+        """Why all participants here ended early, where nothing failed in them."""
+        return never_come(self._waiting())
 
     def end(self, error: BaseException | None) -> None:
         """All participants here have left; the run failed if there is an error."""
@@ -118,7 +138,10 @@ class Session:
 
 
 class SharedSession(Session):
-    """A session of a run that has participants in other processes as well."""
+    """A session of a run that has participants in other processes as well. Its methods, but for
+    `interrupt`, are called where no handler of a signal raises."""
+
+    is_shared = True
 
     def __init__(
         self,
@@ -143,6 +166,7 @@ class SharedSession(Session):
             return session._moving()
 
         self._run = Run(joined.exchanges, name, identity, processes, watch)
+        self._failures: list[BaseException] = []  # of exchanges
         self._groups: dict[int, int] = {}
         for site, offsets in zip(meetings.sites, meetings.offsets):
             for number, (group, offset) in enumerate(zip(site.exchange.groups, offsets)):
@@ -151,7 +175,6 @@ class SharedSession(Session):
                     self._groups[offset] = number
                     self._set_place(offset, len(group), here)
         ctypes.c_void_p.from_address(self.address + ENGINE).value = _engine_address
-        _sessions[self.address] = self
 
     def _set_place(self, offset: int, size: int, here: Sequence[int]) -> None:
         self._word(offset + HERE).value = len(here)
@@ -164,8 +187,10 @@ class SharedSession(Session):
         try:
             group = self._groups[place - self.address]
             self._run.exchange(number, self._meetings.sites[number - 1], group, place + TABLES)
+        except EndedEarly:
+            raise
         except BaseException as error:
-            self._run.failure = error
+            self._failures.append(error)
             raise
 
     def _moving(self) -> int:
@@ -179,18 +204,20 @@ class SharedSession(Session):
             raise EndedEarly(status)
         return self._word(PARTICIPANTS).value - self._word(STILL).value
 
-    def cause(self, errors: Sequence[BaseException]) -> BaseException:
-        failure = self._run.failure
-        found = super().cause(errors)
-        if failure is None or isinstance(failure, EndedEarly):
-            return found
-        return failure if all(isinstance(e, EndedEarly) for e in errors) else found
+    def begin(self) -> None:
+        _sessions[self.address] = self
+        self._run.begin()
+
+    def _nobody_came(self) -> BaseException:
+        return self._failures[0] if self._failures else super()._nobody_came()
 
     def end(self, error: BaseException | None) -> None:
         self._run.end(error)
+        _sessions.pop(self.address, None)
 
 
-_sessions: weakref.WeakValueDictionary[int, SharedSession] = weakref.WeakValueDictionary()
+# Those that have begun, by their addresses, for the engine.
+_sessions: dict[int, SharedSession] = {}
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)

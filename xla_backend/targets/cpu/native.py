@@ -24,7 +24,7 @@ from xla_backend.runtime.collective_lines import name_line
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import ALIGNMENT, POOL, Block
-from xla_backend.runtime.participant_threads import run_together
+from xla_backend.runtime.participant_threads import run_apart, run_together
 from xla_backend.runtime.pending import Job, Origin
 from xla_backend.targets.cpu.meeting_places import Session
 from xla_backend.targets.cpu.work_queue import QueuedCode, Uses, queue_of
@@ -175,7 +175,16 @@ class NativeExecutable(LoadedExecutable):
     ) -> list[list[Any]]:
         contexts = self.contexts(devices)
         session = self.session(devices)
+        run = lambda: self._run_together(arguments, donated, contexts, session)
+        return run_apart(run, session.interrupt) if session.is_shared else run()
 
+    def _run_together(
+        self,
+        arguments: Sequence[list[Any]],
+        donated: Container[int],
+        contexts: Sequence[ExecutionContext],
+        session: Session,
+    ) -> list[list[Any]]:
         def task(number: int) -> Callable[[], list[Any]]:
             context = contexts[number]
             context.session = session
@@ -193,6 +202,7 @@ class NativeExecutable(LoadedExecutable):
 
         failure: BaseException | None = None
         try:
+            session.begin()
             outcomes = run_together([task(n) for n in range(len(contexts))], session.stop)
             errors = [outcome.error for outcome in outcomes if outcome.error is not None]
             if errors:

@@ -30,7 +30,7 @@ def over(*numbers: int) -> Any:
 
 pairs = [over(0, 1), over(1, 2), over(0, 2)]
 everywhere = over(0, 1, 2)
-total = pyjax.jit(jnp.sum)
+total, largest = pyjax.jit(jnp.sum), pyjax.jit(jnp.max)
 
 
 @pyjax.jit
@@ -69,5 +69,21 @@ circle(
     *waits("collective-permute"),
     "same collectives in the same order",
 )
+
+# Two of three wait for each other, and have given up when the third comes; which has an error, too.
+
+
+def late(third: Callable[[], object]) -> None:
+    if ME == 0:
+        float(largest(everywhere))
+    elif ME == 1:
+        sync_global_devices("elsewhere")
+    else:
+        time.sleep(2)
+        third()
+
+
+circle(lambda: late(lambda: float(largest(everywhere))))
+circle(lambda: late(lambda: sync_global_devices("elsewhere")))
 
 print(f"process {ME} is through")

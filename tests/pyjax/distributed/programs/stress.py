@@ -43,8 +43,20 @@ class Fault(Exception):
     """What a process fails with."""
 
 
+raised = 0
+
+
 def alarm(number: int, frame: FrameType | None) -> None:
+    global raised
+    raised += 1
     raise Alarm
+
+
+def comes_from_alarm(error: BaseException | None) -> bool:
+    """Whether it is what the handler raised, or came of it."""
+    while error is not None and not isinstance(error, Alarm):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def mesh() -> Mesh:
@@ -176,21 +188,22 @@ interrupts = steps = 0
 end = time.monotonic() + SECONDS
 while True:
     piece = common.choice(PIECES)
-    interrupted = common.random() < 0.2 and common.randrange(COUNT) == ME
-    good = False
+    interrupted = common.random() < 0.5 and common.randrange(COUNT) == ME
+    good, before, heard = False, raised, False
     time.sleep(own.choice([0, 1e-3, 1e-2]) * own.random())
     state = common.getstate()
     try:
-        if interrupted:
-            signal.setitimer(signal.ITIMER_REAL, own.choice([1e-3, 1e-2, 0.1]) * own.random())
-        piece()
-        good = True
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    except Alarm:
-        interrupts += 1
-    except (Fault, *ERRORS):
-        pass  # of this process, or of another one
-    signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            if interrupted:
+                signal.setitimer(signal.ITIMER_REAL, own.choice([1e-3, 1e-2, 0.1]) * own.random())
+            piece()
+            good = True
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except (Alarm, Fault, *ERRORS) as error:  # the last two of this process, or of another one
+        heard = comes_from_alarm(error)
+        interrupts += heard
+    assert heard == (raised > before), "an alarm was lost"
     # The same draws follow, wherever the step ended.
     common.setstate(state)
     common.random()
