@@ -31,6 +31,7 @@ import xla_backend
 from xla_backend.hlo.parser import parse_module
 from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_libraries import library_threads
+from xla_backend.runtime.host_libraries.lent_threads import blas
 
 module = parse_module('''HloModule m
 ENTRY %main {
@@ -42,7 +43,7 @@ library_threads._lent.choose = seen.append
 ones = np.ones((1024, 1024), np.float32)
 packed, tau = xla_backend.compile(module, "interpreter").execute([ones])
 assert abs(abs(packed[0, 0]) - 1024**0.5) < 1e-3
-if library_threads._blas().set is not None:
+if blas().set is not None:
     assert seen == [host_threads.available_threads()], seen
 loaded = [name for name in sys.modules if name.startswith("xla_backend.targets.cpu")]
 assert not loaded, loaded

@@ -8,14 +8,14 @@ import threading
 import numpy as np
 import pytest
 
+import xla_backend
 from tests.interrupts import each_interrupt
-from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.runtime.host_libraries import lapack_calls, library_threads
+from xla_backend.runtime.host_libraries.lent_threads import blas
 from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
-from xla_backend.targets.cpu.compiler import compile_module
 
-BLAS = library_threads._blas()
+BLAS = blas()
 pytestmark = pytest.mark.skipif(BLAS.set is None, reason="SciPy's BLAS is not OpenBLAS")
 
 TRSM = """HloModule m
@@ -44,7 +44,7 @@ def test_one_thread_inside_and_the_old_number_after():
     assert BLAS.get() == 3
 
 
-def test_a_program_calls_lapack_with_one_thread(monkeypatch):
+def test_a_program_on_the_host_calls_lapack_with_one_thread(monkeypatch):
     seen = []
 
     def trsm(a, b, **how):
@@ -55,7 +55,7 @@ def test_a_program_calls_lapack_with_one_thread(monkeypatch):
     monkeypatch.setattr(lapack_calls, "trsm", trsm)
     a = np.tile(np.eye(40, dtype=np.float32), (3, 1, 1))
     b = np.ones((3, 40, 8), np.float32)
-    (x,) = compile_module(parse_module(TRSM), CompileOptions()).run_arrays([a, b])
+    (x,) = xla_backend.compile(parse_module(TRSM), "interpreter").execute([a, b])
     np.testing.assert_array_equal(x, b)
     assert seen == [1, 1, 1]
     assert BLAS.get() == 3
@@ -126,7 +126,9 @@ def test_a_child_forked_meanwhile_has_the_process_s_number():
 
 SPIN = """
 import time
+import pyjax
 import pyjax.numpy as np
+pyjax.config.update("jax_cpu_enable_async_dispatch", False)
 x = np.arange(300.0 * 300).reshape(300, 300) % 17
 symmetric = x + x.T
 np.linalg.eigh(symmetric)

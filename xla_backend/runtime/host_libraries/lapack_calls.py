@@ -251,6 +251,11 @@ _ROUTINES: dict[str, Callable[[dict[str, int], Arrays, Arrays], None]] = {
 }
 
 
+def lapack_routine(name: str) -> Callable[[dict[str, int], Arrays, Arrays], None]:
+    """A routine on one problem: takes options, operands and results."""
+    return _ROUTINES[name]
+
+
 def _batched(name: str, routine: Callable) -> HostFunction:
     """Run a routine on every matrix of a batch. The first operand tells the batch: all but its last
     dimensions."""

@@ -15,85 +15,42 @@ API
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, TypeVar
 
-import scipy.linalg.cython_lapack
-
+from xla_backend.runtime.host_libraries.lent_threads import blas, lent_threads
 from xla_backend.runtime.host_threads import num_threads
 
 # Below this size a second thread gains little even on an idle machine, and loses much on others.
 _LARGE = 1024
-_PREFIXES = ("scipy_", "")
-_SUFFIXES = ("", "64_", "_64")
 Result = TypeVar("Result")
 
 
-class _Blas:
-    """The thread count of SciPy's OpenBLAS; `count` is None with another library, which has no such
-    threads (or, as Accelerate, none that can be set)."""
-
-    def __init__(self) -> None:
-        # A handle of a module finds the symbols of what it links, too.
-        handle = ctypes.PyDLL(scipy.linalg.cython_lapack.__file__)
-        self.get = self.set = None
-        for prefix in _PREFIXES:
-            for suffix in _SUFFIXES:
-                name = f"{prefix}openblas_{{}}_num_threads{suffix}"
-                if self.set is None and hasattr(handle, name.format("set")):
-                    self.get = handle[name.format("get")]
-                    self.set = handle[name.format("set")]
-                    self.set.argtypes, self.set.restype = (ctypes.c_int,), None
-
-
-@cache
-def _blas() -> _Blas:
-    return _Blas()
-
-
 class _Lent:
-    """The thread count of the process, while calls of ours are inside LAPACK."""
+    """The calls of threads of Python that are inside LAPACK. Native code has calls of its own; what
+    follows from both is `lent_threads`'s to say."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a signal handler may call LAPACK, too
-        self.calls: list[int] = []  # of all threads: the size of each
-        self.changed = False  # and not put back yet
-        self.found = 0  # the process's own number
-        self.used = 0  # what was set instead
+        self.calls: list[int] = []  # the size of each
 
     def after_fork(self) -> None:
         """In a forked child: the calls of other threads ended with those."""
         self.lock = threading.RLock()
         self.calls.clear()
-        self.put_back()
 
     def choose(self, wanted: int) -> None:
-        blas = _blas()
-        assert blas.set is not None and blas.get is not None
+        functions = lent_threads()
         with self.lock:
-            now = blas.get()
-            if not self.changed or now != self.used:
-                self.found = now
-            # Several threads at once share the processors: one each.
-            wanted = min(wanted, self.found) if len(self.calls) == 1 else 1
-            self.changed, self.used = True, wanted
-            if wanted != now:
-                blas.set(wanted)
+            functions.choose(wanted, len(self.calls))
 
     def put_back(self) -> None:
         """If a signal handler's exception comes first, the end of the next call does it."""
-        blas = _blas()
+        functions = lent_threads()
         with self.lock:
-            if self.calls or not self.changed or blas.get is None or blas.set is None:
-                return
-            # A number that the process has set meanwhile is what it wants.
-            if blas.get() == self.used != self.found:
-                blas.set(self.found)
-            self.changed = False
+            functions.put_back(len(self.calls))
 
 
 _lent = _Lent()
@@ -112,14 +69,19 @@ def size_of(shape: Sequence[int]) -> int:
     return round((rows * columns * min(rows, columns)) ** (1 / 3))
 
 
+def threads_of(size: int) -> int | None:
+    """How many threads a call of this size has; None: as many as our own pool."""
+    return 1 if size < _LARGE else None
+
+
 def on_library_threads(size: int, work: Callable[..., Result], *arguments: Any) -> Result:
     """`work(*arguments)`, with LAPACK on one thread, or on all of ours if the work is large."""
-    if _blas().set is None:
+    if blas().set is None:
         return work(*arguments)
     calls = _lent.calls
     calls += (size,)
     try:
-        _lent.choose(1 if size < _LARGE else num_threads())
+        _lent.choose(threads_of(size) or num_threads())
         return work(*arguments)
     finally:
         if calls:  # in a forked child it is gone

@@ -16,12 +16,17 @@ from __future__ import annotations
 from functools import partial
 
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.llvm import elemental
 from xla_backend.llvm.bytes import copy_bytes
-from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.matrix_lanes import Element, Lanes, element_of, parts_of
+from xla_backend.targets.cpu.routines.matrix_lanes import Element, element_of, parts_of
+from xla_backend.targets.cpu.routines.matrix_rows import (
+    Rows,
+    emit_negate,
+    emit_transpose,
+    place,
+    product,
+)
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.small_matrices import (
     CONJUGATED,
@@ -37,99 +42,11 @@ BLOCK_ROWS = 64
 _COLUMNS = 128
 
 
-def _place(w: FunctionWriter, t: P, array: str, at: str) -> str:
-    parts = 2 if t.is_complex else 1
-    return w.gep("double" if t in (P.F64, P.C128) else "float", array, w.imul(at, parts))
-
-
 def _flag(w: FunctionWriter, bit: int) -> str:
     return w.cmp("ne", "i64", w.op("and", "i64", "%flags", str(bit)), "0")
 
 
-class _Rows:
-    """Rows of arrays, in vectors along them."""
-
-    def __init__(self, w: FunctionWriter, t: P) -> None:
-        self.w, self.t, self.lanes = w, t, Lanes(w, t)
-
-    def load(self, array: str, at: str, mask: str | None = None) -> Element:
-        return elemental.load(self.w, self.t, self.lanes.count, array, at, mask)
-
-    def store(self, array: str, at: str, value: Element, mask: str | None = None) -> None:
-        elemental.store(self.w, self.t, self.lanes.count, value, array, at, mask)
-
-    def number(self, array: str, at: str) -> Element:
-        """One element, in all lanes."""
-        ty = self.lanes.ty
-        start = _place(self.w, self.t, array, at)
-        parts = [
-            self.w.splat(ty, self.w.load(element(ty), self.w.gep(element(ty), start, part)))
-            for part in range(self.lanes.parts)
-        ]
-        return element_of(parts)
-
-    def mask(self, at: str, stop: str) -> str:
-        return self.w.active_mask(self.lanes.count, at, stop)
-
-
 # -- helpers, once in each group -------------------------------------------------------------------
-
-
-def _emit_negate(module: ModuleWriter, t: P) -> None:
-    """void blocked.negate(source, source_row, rows, columns, conjugated, target): dense rows."""
-    w = module.function(
-        "blocked.negate",
-        [
-            ("ptr", "source"), ("i64", "row"), ("i64", "rows"), ("i64", "columns"),
-            ("i64", "conjugated"), ("ptr", "target"),
-        ],
-        internal=True,
-    )  # fmt: skip
-    v = _Rows(w, t)
-    ty, real = v.lanes.ty, element(v.lanes.ty)
-    is_conjugated = w.cmp("ne", "i64", "%conjugated", "0")
-    sign = w.splat(ty, w.select(is_conjugated, real, const(real, -1.0), const(real, 1.0)))
-    with w.loop("0", "%rows") as rows:
-        source = _place(w, t, "%source", w.imul(rows.index, "%row"))
-        target = _place(w, t, "%target", w.imul(rows.index, "%columns"))
-        with w.loop("0", "%columns", v.lanes.count) as columns:
-            mask = v.mask(columns.index, "%columns")
-            value = v.lanes.with_sign(v.load(source, columns.index, mask), sign)
-            v.store(target, columns.index, v.lanes.map(lambda x: w.fneg(ty, x), value), mask)
-    w.ret()
-
-
-def _emit_transpose(module: ModuleWriter, t: P) -> None:
-    """void blocked.transpose(source, rows, columns, conjugated, target): dense on both sides."""
-    w = module.function(
-        "blocked.transpose",
-        [
-            ("ptr", "source"), ("i64", "rows"), ("i64", "columns"), ("i64", "conjugated"),
-            ("ptr", "target"),
-        ],
-        internal=True,
-    )  # fmt: skip
-    v = _Rows(w, t)
-    lanes, ty = v.lanes, v.lanes.ty
-    real, count = element(ty), lanes.count
-    is_conjugated = w.cmp("ne", "i64", "%conjugated", "0")
-    sign = w.splat(ty, w.select(is_conjugated, real, const(real, -1.0), const(real, 1.0)))
-    with w.loop("0", "%rows", count) as rows, w.loop("0", "%columns", count) as columns:
-        i, j = rows.index, columns.index
-        wide, tall = v.mask(j, "%columns"), v.mask(i, "%rows")
-
-        def row(k: int) -> str:
-            # Rows beyond the last one repeat it.
-            number = w.imin(w.iadd(i, k), w.isub("%rows", 1))
-            return _place(w, t, "%source", w.imul(number, "%columns"))
-
-        square = [lanes.with_sign(v.load(row(k), j, wide), sign) for k in range(count)]
-        turned = [transpose(w, ty, list(part)) for part in zip(*map(parts_of, square))]
-        for k, parts in enumerate(zip(*turned)):
-            with w.if_(w.cmp("slt", "i64", w.iadd(j, k), "%columns")):
-                target = _place(w, t, "%target", w.imul(w.iadd(j, k), "%rows"))
-                v.store(target, i, element_of(parts), tall)
-    w.ret()
 
 
 _SUBSTITUTE = [
@@ -148,7 +65,7 @@ def _emit_substitute(module: ModuleWriter, t: P) -> None:
         name: w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
         for i, (ty, name) in enumerate(_SUBSTITUTE)
     }
-    v = _Rows(w, t)
+    v = Rows(w, t)
     lanes, ty = v.lanes, v.lanes.ty
     real = element(ty)
     conjugated = w.cmp("ne", "i64", given["conjugated"], "0")
@@ -164,12 +81,12 @@ def _emit_substitute(module: ModuleWriter, t: P) -> None:
 
     with w.loop("0", given["rows"]) as rows:
         i = rows.index
-        mine = _place(w, t, given["x"], w.imul(i, step))
+        mine = place(w, t, given["x"], w.imul(i, step))
         with w.loop(start, stop, lanes.count) as columns:
             mask = v.mask(columns.index, stop)
             value = v.load(mine, columns.index, mask)
             with w.loop("0", i, 1, lanes.carries(value)) as sums:
-                other = _place(w, t, given["x"], w.imul(sums.index, step))
+                other = place(w, t, given["x"], w.imul(sums.index, step))
                 x = v.load(other, columns.index, mask)
                 carried = sums.carried
                 total: Element = element_of(carried)
@@ -194,14 +111,6 @@ def _emit_substitute(module: ModuleWriter, t: P) -> None:
     w.ret()
 
 
-def _product(w: FunctionWriter, t: P, *operands: str) -> None:
-    """C += A B. Operands: M N K, A and its strides, B and its strides, C and its pitch."""
-    name = f"pyjax_gemm_{t}" if not t.is_complex else f"pyjax_gemm_{t}_{t}"
-    pointers = (3, 6, 9)
-    arguments = [("ptr" if i in pointers else "i64", x) for i, x in enumerate([*operands, "1"])]
-    w.call(name, "void", arguments)
-
-
 # -- Cholesky --------------------------------------------------------------------------------------
 
 _CHOLESKY = [
@@ -216,13 +125,13 @@ def _emit_diagonal(module: ModuleWriter, t: P) -> None:
     w = module.function(
         "blocked.diagonal", [("ptr", "u"), ("i64", "pitch"), ("i64", "rows")], "i1", internal=True
     )
-    v = _Rows(w, t)
+    v = Rows(w, t)
     lanes, ty = v.lanes, v.lanes.ty
     real = element(ty)
     with w.loop("0", "%rows", 1, [("i1", "true")]) as rows:
         k = rows.index
-        upper = _place(w, t, "%u", w.imul(k, "%pitch"))
-        here = _place(w, t, upper, k)
+        upper = place(w, t, "%u", w.imul(k, "%pitch"))
+        here = place(w, t, upper, k)
         pivot = w.load(real, here)
         good = w.cmp("ogt", real, pivot, const(real, 0.0))
         root = w.intrinsic("sqrt", real, pivot)
@@ -237,7 +146,7 @@ def _emit_diagonal(module: ModuleWriter, t: P) -> None:
             v.store(upper, columns.index, value, mask)
         with w.loop(behind, "%rows") as below:
             i = below.index
-            row = _place(w, t, "%u", w.imul(i, "%pitch"))
+            row = place(w, t, "%u", w.imul(i, "%pitch"))
             factor = lanes.conjugate(v.number(upper, i))
             with w.loop(i, "%rows", lanes.count) as columns:
                 mask = v.mask(columns.index, "%rows")
@@ -249,8 +158,8 @@ def _emit_diagonal(module: ModuleWriter, t: P) -> None:
 
 
 def _emit_cholesky(t: P, module: ModuleWriter) -> None:
-    _emit_negate(module, t)
-    _emit_transpose(module, t)
+    emit_negate(module, t)
+    emit_transpose(module, t)
     _emit_substitute(module, t)
     _emit_diagonal(module, t)
     w = module.function(f"pyjax_cholesky_blocked_{t}", _CHOLESKY)
@@ -259,12 +168,12 @@ def _emit_cholesky(t: P, module: ModuleWriter) -> None:
     # The factor by rows, in the upper triangle.
     with w.loop("0", "%batches") as batch:
         first = w.imul(batch.index, w.imul(n, n))
-        a, out = _place(w, t, "%a", first), _place(w, t, "%out", first)
+        a, out = place(w, t, "%a", first), place(w, t, "%out", first)
         upper = w.select(lower, "ptr", "%work", out)
         turn = [("i64", n), ("i64", n), ("i64", "1")]
 
         def turned() -> list[str]:
-            w.call("blocked.transpose", "void", [("ptr", a), *turn, ("ptr", upper)])
+            w.call("rows.transpose", "void", [("ptr", a), *turn, ("ptr", upper)])
             return []
 
         def copied() -> list[str]:
@@ -276,13 +185,13 @@ def _emit_cholesky(t: P, module: ModuleWriter) -> None:
             start = blocks.index
             rows = w.imin(w.isub(n, start), BLOCK_ROWS)
             above, mine = (
-                _place(w, t, upper, start),
-                _place(w, t, upper, w.imul(start, w.iadd(n, 1))),
+                place(w, t, upper, start),
+                place(w, t, upper, w.imul(start, w.iadd(n, 1))),
             )
             with w.if_(w.cmp("sgt", "i64", start, "0")):
                 taken = [("ptr", above), ("i64", n), ("i64", start), ("i64", rows), ("i64", "1")]
-                w.call("blocked.negate", "void", [*taken, ("ptr", "%negated")])
-                _product(
+                w.call("rows.negate", "void", [*taken, ("ptr", "%negated")])
+                product(
                     w, t, rows, w.isub(n, start), start, "%negated", "1", rows, above, n, "1",
                     mine, n,
                 )  # fmt: skip
@@ -290,14 +199,14 @@ def _emit_cholesky(t: P, module: ModuleWriter) -> None:
             good = w.call("blocked.diagonal", "i1", square)
             rest = w.isub(w.isub(n, start), rows)
             with w.if_(w.cmp("sgt", "i64", rest, "0")):
-                values = [mine, "1", n, "1", "1", "0", rows, _place(w, t, mine, rows), n, rest]
+                values = [mine, "1", n, "1", "1", "0", rows, place(w, t, mine, rows), n, rest]
                 pairs = [(ty, x) for (ty, _), x in zip(_SUBSTITUTE, values, strict=True)]
                 w.call("blocked.substitute", "void", pairs)
             blocks.next = [w.op("and", "i1", blocks.carried[0], good)]
         good = blocks.results[0]
 
         def back() -> list[str]:
-            w.call("blocked.transpose", "void", [("ptr", upper), *turn, ("ptr", out)])
+            w.call("rows.transpose", "void", [("ptr", upper), *turn, ("ptr", out)])
             return []
 
         w.if_else(lower, [], back, list)
@@ -307,12 +216,12 @@ def _emit_cholesky(t: P, module: ModuleWriter) -> None:
 
 def _clear(w: FunctionWriter, t: P, out: str, lower: str, good: str) -> None:
     """Zero in the other triangle, NaN in this one where there is no factor."""
-    v = _Rows(w, t)
+    v = Rows(w, t)
     lanes, ty = v.lanes, v.lanes.ty
     zero, nan = lanes.zero(), lanes.real(const(ty, float("nan")))
     with w.loop("0", "%n") as rows:
         i = rows.index
-        row = _place(w, t, out, w.imul(i, "%n"))
+        row = place(w, t, out, w.imul(i, "%n"))
 
         def fill(start: str, stop: str, value: Element) -> None:
             with w.loop(start, stop, lanes.count) as columns:
@@ -336,8 +245,8 @@ _TRIANGULAR = [
 
 
 def _emit_triangular(t: P, module: ModuleWriter) -> None:
-    _emit_negate(module, t)
-    _emit_transpose(module, t)
+    emit_negate(module, t)
+    emit_transpose(module, t)
     _emit_substitute(module, t)
     w = module.function(f"pyjax_triangular_blocked_{t}", _TRIANGULAR)
     n, sides = "%n", "%sides"
@@ -349,14 +258,14 @@ def _emit_triangular(t: P, module: ModuleWriter) -> None:
     conjugated = w.cast("zext", "i1", _flag(w, CONJUGATED), "i64")
     unit = w.cast("zext", "i1", _flag(w, UNIT), "i64")
     with w.loop("0", "%batches") as batch:
-        a = _place(w, t, "%a", w.imul(batch.index, w.imul(n, n)))
+        a = place(w, t, "%a", w.imul(batch.index, w.imul(n, n)))
         offset = w.imul(batch.index, w.imul(n, sides))
-        b, x = _place(w, t, "%b", offset), _place(w, t, "%x", offset)
+        b, x = place(w, t, "%b", offset), place(w, t, "%x", offset)
         solved = w.select(right, "ptr", "%work", x)
 
         def taken() -> list[str]:
             sizes = [("i64", sides), ("i64", n), ("i64", "0")]
-            w.call("blocked.transpose", "void", [("ptr", b), *sizes, ("ptr", solved)])
+            w.call("rows.transpose", "void", [("ptr", b), *sizes, ("ptr", solved)])
             return []
 
         def copied() -> list[str]:
@@ -375,29 +284,29 @@ def _emit_triangular(t: P, module: ModuleWriter) -> None:
             top = w.select(forward, "i64", done, w.isub(w.isub(n, done), rows))
             known = w.select(forward, "i64", "0", w.isub(n, done))
             corner = w.iadd(w.imul(top, row), w.imul(known, column))
-            source = _place(w, t, a, corner)
-            mine = _place(w, t, solved, w.imul(top, sides))
+            source = place(w, t, a, corner)
+            mine = place(w, t, solved, w.imul(top, sides))
             with w.if_(w.cmp("sgt", "i64", done, "0")):
                 copy_rows = w.select(turned, "i64", done, rows)
                 copy_columns = w.select(turned, "i64", rows, done)
                 numbers = [("i64", v) for v in (n, copy_rows, copy_columns, conjugated)]
-                w.call("blocked.negate", "void", [("ptr", source), *numbers, ("ptr", "%negated")])
-                _product(
+                w.call("rows.negate", "void", [("ptr", source), *numbers, ("ptr", "%negated")])
+                product(
                     w, t, rows, sides, done,
                     "%negated",
                     w.select(turned, "i64", "1", done), w.select(turned, "i64", rows, "1"),
-                    _place(w, t, solved, w.imul(known, sides)), sides, "1", mine, sides,
+                    place(w, t, solved, w.imul(known, sides)), sides, "1", mine, sides,
                 )  # fmt: skip
             begin = w.select(forward, "i64", top, w.isub(w.iadd(top, rows), 1))
             values = [
-                _place(w, t, a, w.imul(begin, w.iadd(n, 1))), row, column, direction, conjugated,
-                unit, rows, _place(w, t, solved, w.imul(begin, sides)), sides, sides,
+                place(w, t, a, w.imul(begin, w.iadd(n, 1))), row, column, direction, conjugated,
+                unit, rows, place(w, t, solved, w.imul(begin, sides)), sides, sides,
             ]  # fmt: skip
             pairs = [(ty, value) for (ty, _), value in zip(_SUBSTITUTE, values, strict=True)]
             w.call("blocked.substitute", "void", pairs)
         with w.if_(right):
             sizes = [("i64", n), ("i64", sides), ("i64", "0")]
-            w.call("blocked.transpose", "void", [("ptr", solved), *sizes, ("ptr", x)])
+            w.call("rows.transpose", "void", [("ptr", solved), *sizes, ("ptr", x)])
     w.ret()
 
 

@@ -12,6 +12,7 @@ from xla_backend.targets.cpu.routines import (
     cumulative,
     fft,
     gemm,
+    lapack,
     meetings,
     moves,
     selection,
@@ -37,6 +38,7 @@ _SUBJECTS = (
     small_reflectors,
     small_singular,
     blocked_matrices,
+    lapack,
 )
 _libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
     BoundedCache(Budget("kernel libraries", entries=16))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 
 from xla_backend.llvm import objects
 from xla_backend.llvm.jit import Address, Library
@@ -13,6 +14,8 @@ from xla_backend.persistent.sources import source_digest
 from xla_backend.persistent.store import entry_key
 from xla_backend.process.bounded_cache import BoundedCache, made_for_good
 from xla_backend.process.forks import check_forked
+from xla_backend.runtime.host_libraries.lapack_functions import PREFIX, lapack_address
+from xla_backend.runtime.host_libraries.lent_threads import lent_threads
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import threads_library
 
@@ -52,7 +55,7 @@ class KernelLibrary(Mapping[str, Address]):
         if address is None:
             group = _OWNER.get(symbol)
             if group is None:
-                raise KeyError(f"no run-time kernel named {symbol!r}")
+                return self._addresses.setdefault(symbol, _of_libraries(symbol))
             check_forked()
             self._groups.make(group, lambda: self._build(group))
             address = self._addresses[symbol]
@@ -74,6 +77,16 @@ class KernelLibrary(Mapping[str, Address]):
         library = Library(code, needed)
         for name, address in library.addresses().items():
             self._addresses.setdefault(name, address)
+
+
+def _of_libraries(symbol: str) -> Address:
+    """What kernels call that is not generated: LAPACK, and how many threads it has."""
+    if symbol.startswith("pyjax_blas_"):
+        return lent_threads().library.address(symbol)
+    if symbol.startswith(PREFIX):
+        with suppress(KeyError):
+            return lapack_address(symbol)
+    raise KeyError(f"no run-time kernel named {symbol!r}")
 
 
 def group_object(

@@ -1,0 +1,204 @@
+"""Calls of LAPACK as library routines: our own for small matrices, LAPACK's for others. Calls that
+are wrong are the host's, to refuse, and so are empty ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from xla_backend.hlo.attributes import CustomCallAttributes
+from xla_backend.hlo.errors import RuntimeFailure
+from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.program.build import ProgramBuilder
+from xla_backend.program.ir import Library, Step
+from xla_backend.program.routines import Kind
+from xla_backend.runtime.host_libraries.lapack_arguments import (
+    attributes_of,
+    check_arguments,
+    check_options,
+    routine_of,
+)
+from xla_backend.runtime.host_libraries.library_threads import size_of, threads_of
+from xla_backend.runtime.host_rules import HOST_RULES
+from xla_backend.targets.cpu.matrix_rules import matrix_step, triangular_step
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.lapack_table import LAPACK
+from xla_backend.targets.cpu.routines.small_matrices import (
+    CONJUGATED,
+    LOWER,
+    MOST_ROWS,
+    RIGHT,
+    TRANSPOSED,
+    UNIT,
+)
+from xla_backend.targets.cpu.routines.small_reflectors import ADJOINT
+from xla_backend.targets.cpu.routines.small_reflectors import RIGHT as REFLECTED_RIGHT
+from xla_backend.targets.cpu.rules import RULES
+
+Options = Mapping[str, int]
+Shapes = Sequence[Shape]
+# The numbers of a routine behind the count of problems; None: it has no such variant.
+Numbers = Callable[[Options, Shapes, Shapes], Sequence[int] | None]
+
+
+def _is_letter(options: Options, key: str, letter: str, default: str) -> bool:
+    return options.get(key, ord(default)) == ord(letter)
+
+
+def _size(shape: Shape) -> tuple[int, ...]:
+    return shape.dimensions[-2:]
+
+
+def _eigh_numbers(options: Options, operands: Shapes, results: Shapes) -> Sequence[int] | None:
+    if not _is_letter(options, "mode", "V", "V"):
+        return None
+    return operands[0].dimensions[-1], int(_is_letter(options, "uplo", "L", "L"))
+
+
+def _ormqr_numbers(options: Options, operands: Shapes, results: Shapes) -> Sequence[int]:
+    flags = 0 if options.get("left", 1) else REFLECTED_RIGHT
+    flags |= ADJOINT if options.get("transpose", 0) else 0
+    return *_size(operands[2]), operands[1].dimensions[-1], flags
+
+
+def _svd_numbers(options: Options, operands: Shapes, results: Shapes) -> Sequence[int] | None:
+    m, n = _size(operands[0])
+    few = min(m, n)
+    left, right = results[2].dimensions[-1], results[3].dimensions[-2]
+    wanted = {"A": (m, n), "S": (few, few), "N": (few, few)}
+    mode = chr(options.get("mode", ord("S")))
+    if (left, right) != wanted.get(mode):
+        return None
+    return (m, n, 0, 0) if mode == "N" else (m, n, left, right)
+
+
+# Routine of LAPACK: ours, and its numbers.
+_CALLS: Mapping[str, tuple[str, Numbers]] = {
+    "getrf": ("lu", lambda options, operands, results: _size(operands[0])),
+    "syevd": ("eigh", _eigh_numbers),
+    "geqrf": ("geqrf", lambda options, operands, results: _size(operands[0])),
+    "orgqr": (
+        "orgqr",
+        lambda options, operands, results: (*_size(operands[0]), operands[1].dimensions[-1]),
+    ),
+    "ormqr": ("ormqr", _ormqr_numbers),
+    "gesdd": ("svd", _svd_numbers),
+}
+
+
+@RULES.runs(Opcode.CUSTOM_CALL)
+def _custom_call(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
+    attributes = node.attributes
+    assert isinstance(attributes, CustomCallAttributes)
+    name = routine_of(attributes.target)
+    options = attributes_of(attributes)
+    if name is None or not _is_right(name, node, options):
+        return HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
+    if name == "trsm":
+        return triangular_step(builder, node, _trsm_flags(options))
+    steps = _small_step(builder, node, name, options) or _lapack_step(builder, node, name, options)
+    return steps or HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
+
+
+def _is_right(name: str, node: Instruction, options: Options) -> bool:
+    """Whether a call is one of ours to run."""
+    operands, results = [o.shape for o in node.operands], node.shape.flatten()
+    if any(not shape.num_elements for shape in (*operands, *results)):
+        return False
+    try:
+        check_options(name, options)
+        check_arguments(name, options, *([_pretended(s) for s in x] for x in (operands, results)))
+    except RuntimeFailure:
+        return False
+    return True
+
+
+def _pretended(shape: Shape) -> np.ndarray:
+    """An array of a shape that takes no memory."""
+    return np.broadcast_to(np.zeros((), shape.element_type.numpy_dtype), shape.dimensions)
+
+
+def _trsm_flags(options: Options) -> int:
+    turned = {"N": 0, "T": TRANSPOSED, "C": TRANSPOSED | CONJUGATED}
+    flags = turned[chr(options.get("trans_x", ord("N")))]
+    for flag, key, letter, default in (
+        (RIGHT, "side", "R", "L"),
+        (LOWER, "uplo", "L", "L"),
+        (UNIT, "diag", "U", "N"),
+    ):
+        flags |= flag if _is_letter(options, key, letter, default) else 0
+    return flags
+
+
+def _small_step(
+    builder: ProgramBuilder, node: Instruction, name: str, options: Options
+) -> list[Step]:
+    """By our own routine, if it has one for matrices of this size."""
+    operands, results = [o.shape for o in node.operands], node.shape.flatten()
+    if name not in _CALLS:
+        return []
+    shapes = [*operands, *results]
+    batch = operands[0].rank - 2
+    if any(max(shape.dimensions[batch:], default=1) > MOST_ROWS for shape in shapes):
+        return []
+    ours, numbers_of = _CALLS[name]
+    routine = ROUTINES.get(f"{ours}_{operands[0].element_type}")
+    if routine is None:
+        return []
+    arrays = [p.type for p in routine.parameters if p.kind is not Kind.NUMBER]
+    numbers = numbers_of(options, operands, results)
+    if numbers is None or arrays != [shape.element_type for shape in shapes]:
+        return []
+    *sizes, m, n = operands[0].dimensions
+    batches = math.prod(sizes)
+    return matrix_step(builder, node, ours, (batches, *numbers), batches * m * n * (m + n))
+
+
+def _lapack_step(
+    builder: ProgramBuilder, node: Instruction, name: str, options: Options
+) -> list[Step]:
+    """By LAPACK, on native code's call of it; none if it would not take these arrays."""
+    operands, results = [o.shape for o in node.operands], node.shape.flatten()
+    type = operands[0].element_type
+    routine = LAPACK.get((name, type))
+    if routine is None:
+        return []
+    batch = operands[0].dimensions[: operands[0].rank - len(routine.reads[0].sizes)]
+    sizes: dict[str, int] = {}
+    for array, shape in zip(routine.arrays, (*operands, *results)):
+        if shape.element_type is not array.type_for(type):
+            return []
+        sizes |= zip(array.sizes, shape.dimensions[len(batch) :])
+    chosen = {key: options.get(key, default) for key, default in routine.options.items()}
+    if name == "gesdd" and not _has_factors(sizes, chosen):
+        return []
+    if name == "gehrd":
+        chosen = {"low": chosen["low"] or 1, "high": chosen["high"] or sizes["n"]}
+    if name == "gtsv" and sizes["n"] == 1:
+        return []
+    batches = math.prod(batch)
+    matrix = max(operands, key=lambda s: s.rank)
+    *_, rows, columns = matrix.dimensions
+    threads = threads_of(size_of((rows, columns)))
+    ordered = {size: sizes[size] for size in routine.sizes}
+    numbers = routine.numbers_for(type, batches, threads or 0, ordered, chosen)
+    given = dict(zip(routine.numbers, numbers))
+    memory = builder.scratch(Shape.array(PrimitiveType.U8, (given["tasks"] * given["pitch"],)))
+    arrays = [*(builder.slice(o) for o in node.operands)]
+    arrays += [builder.slice(node, leaf) for leaf in range(len(results))]
+    left_out = [None] * (len(routine.arrays) - len(arrays))
+    cycles = routine.work * batches * rows * columns * min(rows, columns)
+    arguments = (*numbers, *arrays, *left_out, memory)
+    return [Library(node.name, cycles, f"lapack_{name}_{type}", arguments)]
+
+
+def _has_factors(sizes: Mapping[str, int], options: Options) -> bool:
+    """Whether the results of gesdd are as large as what it computes."""
+    few = min(sizes["m"], sizes["n"])
+    wanted = {"A": (sizes["m"], sizes["n"]), "S": (few, few)}.get(chr(options["mode"]))
+    return wanted is None or (sizes["l"], sizes["r"]) == wanted
