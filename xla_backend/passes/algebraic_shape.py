@@ -28,7 +28,33 @@ def _broadcast(node: Instruction) -> Instruction | None:
     same_count = inner.shape.num_elements == node.shape.num_elements
     if inner.shape.dimensions and same_count and list(dims) == sorted(dims):
         return Emit(node).reshape(inner, node.shape.dimensions)
+    if inner.opcode is Opcode.RESHAPE and inner.operands[0].opcode is Opcode.BROADCAST:
+        return _broadcast_of_reshape(node, inner.operands[0])
     return None
+
+
+def _broadcast_of_reshape(node: Instruction, source: Instruction) -> Instruction | None:
+    """A broadcast of a broadcast some of whose dimensions are merged between: the dimensions that
+    come in are added first, so that one broadcast is left."""
+    sizes = list(source.shape.dimensions)
+    kept = dims_of(node)
+    result: list[int] = []
+    places: list[int] = []
+    for d, size in enumerate(node.shape.dimensions):
+        if d not in kept:
+            result.append(size)
+            continue
+        part = 1
+        while sizes and part * sizes[0] <= size:
+            places.append(len(result))
+            result.append(sizes[0])
+            part *= sizes.pop(0)
+        if part != size:
+            return None
+    if sizes or list(kept) != sorted(kept):
+        return None
+    b = Emit(node)
+    return b.reshape(b.broadcast(source, result, places), node.shape.dimensions)
 
 
 def _reshape(node: Instruction) -> Instruction | None:

@@ -1,4 +1,5 @@
-"""Dots that are cheaper as arithmetic: outer products, and inner products of vectors."""
+"""Dots that are cheaper as arithmetic: outer products, inner products of vectors, and many products
+of tiny matrices."""
 
 from __future__ import annotations
 
@@ -11,6 +12,10 @@ from xla_backend.passes.emit import Emit, adopt
 
 # Types in which a reduce adds as a dot does: the products need no wider type.
 _SUMMABLE = frozenset({PrimitiveType.F32, PrimitiveType.F64, PrimitiveType.S32, PrimitiveType.U32})
+# So many products of matrices with sides of at most so many elements: a routine takes longer to
+# begin each than to form it.
+_MANY_PRODUCTS = 8
+_TINY_SIDE = 4
 
 
 def _outer_product(node: Instruction) -> Instruction | None:
@@ -67,19 +72,55 @@ def _inner_products(node: Instruction) -> Instruction | None:
     return b.reshape(total, node.shape.dimensions)
 
 
+def _tiny_products(node: Instruction) -> Instruction | None:
+    """Many products of tiny matrices: a sum of products of columns and rows, in their order."""
+    sizes = dot_sizes(node)
+    type = node.shape.element_type
+    small = 2 <= sizes.k and 0 < max(sizes.m, sizes.n, sizes.k) <= _TINY_SIDE
+    if sizes.batch < _MANY_PRODUCTS or not small or type not in _SUMMABLE:
+        return None
+    if any(operand.shape.element_type is not type for operand in node.operands):
+        return None
+    b = Emit(node)
+    sides = []
+    for x, groups in zip(node.operands, operand_dimensions(node)):
+        order = (*groups.batch, *groups.free, *groups.contracting)
+        if order != tuple(range(x.shape.rank)):
+            x = b.transpose(x, order)
+        kept = x.shape.dimensions[: x.shape.rank - len(groups.contracting)]
+        sides.append(b.reshape(x, [*kept, sizes.k]))
+    batches = len(dot_attributes(node).lhs_batch)
+    lhs_free = len(operand_dimensions(node)[0].free)
+    places = (
+        range(batches + lhs_free),
+        [*range(batches), *range(batches + lhs_free, node.shape.rank)],
+    )
+    total: Instruction | None = None
+    for k in range(sizes.k):
+        factors = []
+        for x, place in zip(sides, places):
+            kept = x.shape.dimensions[:-1]
+            part = b.slice(x, [*[0] * len(kept), k], [*kept, k + 1])
+            factors.append(b.broadcast(b.reshape(part, kept), node.shape.dimensions, list(place)))
+        product = b.binary(Opcode.MULTIPLY, *factors)
+        total = product if total is None else b.binary(Opcode.ADD, total, product)
+    return total
+
+
 class DotStrengthReduction(RuleTablePass):
-    """Outer products -> multiply, inner products of vectors -> reduce of a multiply.
+    """Outer products -> multiply, inner products of vectors -> reduce of a multiply, many products
+    of tiny matrices -> sums of products of their columns and rows.
 
     Why: arithmetic fuses with its neighbours and runs in vector lanes and on all threads; a
     library call for a handful of operations is mostly the call.
     Needs: nothing.
     Leaves: no dot over one element with its batch dimensions in front, and no f32, f64 or 32-bit
-    integer dot without free dimensions.
+    integer dot without free dimensions, or of eight or more matrices of at most four by four.
     """
 
     name = "dot-strength-reduction"
     opcodes = frozenset({Opcode.DOT})
-    rules = {Opcode.DOT: (_outer_product, _inner_products)}
+    rules = {Opcode.DOT: (_outer_product, _inner_products, _tiny_products)}
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = super().run_on_computation(computation)

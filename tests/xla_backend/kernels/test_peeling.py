@@ -206,6 +206,15 @@ def test_short_loops_stay() -> None:
     peeled(stencil((100,), [(0, 1)]), expect_change=False, rounds=101)
 
 
+def test_short_loops_with_much_to_do_do_not() -> None:
+    joined = """x = f32[1,100] parameter(0)
+        s = f32[1,100] parameter(1)
+        c = f32[2,100] concatenate(x, s), dimensions={0}
+        ROOT r = f32[2,100] FUN(c)"""
+    peeled(joined.replace("FUN", "negate"), expect_change=False, rounds=500)
+    peeled(joined.replace("FUN", "tanh"), rounds=500)
+
+
 @pytest.mark.parametrize(
     ("shape", "steps"),
     [

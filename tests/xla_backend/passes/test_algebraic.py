@@ -196,6 +196,14 @@ CHANGES = {
         ),
         "f32[4,2,3] broadcast(",
     ),
+    "broadcast-of-merged-broadcast": (
+        "f32[5,3]",
+        (
+            "a = f32[2,5,1,3] broadcast(p0), dimensions={1,3}\n b = f32[10,3] reshape(a)\n"
+            " ROOT r = f32[10,3,4] broadcast(b), dimensions={0,1}"
+        ),
+        "f32[10,3,4] reshape(",
+    ),
     "broadcast-nothing": (
         "f32[3]",
         "ROOT r = f32[3] broadcast(p0), dimensions={0}",

@@ -55,6 +55,20 @@ CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
         " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[] reduce(\n"
         " ROOT r = s32[] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
     ),
+    "many products of tiny matrices": (
+        DotStrengthReduction,
+        "p = f32[9,2,4] parameter(0)\n q = f32[9,4,3] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = f32[9,2,3] add(\n"
+        " ROOT r = f32[9,2,3] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
+    "many products that contract two dimensions, in an order of their own": (
+        DotStrengthReduction,
+        "p = s32[2,3,9,2] parameter(0)\n q = s32[9,2,2,3] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[9,3,3] add(\n"
+        " ROOT r = s32[9,3,3] dot(p, q), lhs_batch_dims={2}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={0,3}, rhs_contracting_dims={2,1}",
+    ),
     "types that CPUs have no product of": (
         ON_CPU,
         "p = s16[3,4] parameter(0)\n q = u8[4,5] parameter(1)\n"
@@ -215,6 +229,18 @@ CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
     ),
 }
 KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
+    "a few products of tiny matrices": (
+        DotStrengthReduction,
+        "p = f32[7,2,4] parameter(0)\n q = f32[7,4,3] parameter(1)\n"
+        " ROOT r = f32[7,2,3] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
+    "many products of larger matrices": (
+        DotStrengthReduction,
+        "p = f32[90,2,4] parameter(0)\n q = f32[90,4,5] parameter(1)\n"
+        " ROOT r = f32[90,2,5] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
     "a product": (DotStrengthReduction, PLAIN),
     "an outer product with its batch behind": (
         DotStrengthReduction,

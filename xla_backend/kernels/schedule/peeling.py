@@ -33,8 +33,11 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.copying import Copy, like, live
 
-# Nests of fewer rounds gain less than the additional code takes to compile.
+# Nests of less work, in rounds of the innermost body that do nothing but move an element, gain less
+# than the additional code takes to compile.
 _WORTH_ROUNDS = 1 << 13
+# Cycles of arithmetic that take as long as such a round.
+_CYCLES_OF_A_ROUND = 4
 # A piece is kept apart if it is at least this part of the loop; others are joined with neighbours.
 _LARGE_PIECE = 8
 _MAX_PIECES = 5
@@ -52,7 +55,7 @@ _COMPARISONS = {
 
 def peel(kernel: Kernel, rounds: int = _WORTH_ROUNDS) -> bool:
     """Split the loops of a kernel where that leaves large pieces without conditions. True iff any
-    was. Nests of fewer `rounds` of the innermost body stay."""
+    was. Nests of less work than so many `rounds` of a light innermost body stay."""
     stages: list[Statement] = []
     changed = False
     constants = {s.result: s for s in walk(kernel.stages) if isinstance(s, Constant)}
@@ -71,8 +74,11 @@ def _worth_it(stage: Loop, rounds: int) -> bool:
     return _rounds(stage) >= rounds and _size(stage) <= _MAX_STATEMENTS
 
 
-def _rounds(loop: Loop) -> int:
-    return loop.var.extent * max([1, *(_rounds(s) for s in loop.body if isinstance(s, Loop))])
+def _rounds(loop: Loop) -> float:
+    """Rounds of the innermost body, those of heavy ones counted as several."""
+    inner = [_rounds(s) for s in loop.body if isinstance(s, Loop)]
+    work = sum(s.opcode.cycles for s in loop.body if isinstance(s, Compute))
+    return loop.var.extent * max([1, work / _CYCLES_OF_A_ROUND, *inner])
 
 
 def _size(stage: Loop) -> int:

@@ -13,9 +13,22 @@ from typing import Protocol
 from xla_backend.codegen.indices import is_small
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
+from xla_backend.kernels.lane_patterns import Pieces, lane_offsets, pieces_of
 from xla_backend.llvm.conversions import from_memory, to_memory
-from xla_backend.llvm.types import const, memory_type, register_type, vector, vector_const
+from xla_backend.llvm.types import (
+    bits_of,
+    const,
+    element,
+    memory_type,
+    register_type,
+    vector,
+    vector_const,
+)
+from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter
+
+# Registers that lanes are put together in; LLVM cuts them where those of the machine are smaller.
+_REGISTER_BITS = 512
 
 
 class Emitter(Protocol):
@@ -196,23 +209,109 @@ class Access:
             return
         lanes = e.lanes
         ty = vector(stored, lanes)
-        mask = self._mask(guard)
         base = e.pointers[s.buffer]
+        uniform = None if guard is None or guard_varies else guard
+        mask = self._mask(guard) if guard_varies else e.mask
         if stride == 1:
-            raw = self._contiguous(ty, w.gep(stored, base, self.e.uniform(s.index)), mask)
+            first = self._readable(w.gep(stored, base, self.e.uniform(s.index)), ty, uniform)
+            raw = self._contiguous(ty, first, mask)
         elif stride == -1:
-            first = w.gep(stored, base, self.e.uniform(s.index - (lanes - 1)))
+            place = w.gep(stored, base, self.e.uniform(s.index - (lanes - 1)))
+            first = self._readable(place, ty, uniform)
             backwards = list(range(lanes - 1, -1, -1))
             if mask is not None:
                 mask = w.shuffle(vector("i1", lanes), mask, "poison", backwards)
             raw = w.shuffle(ty, self._contiguous(ty, first, mask), "poison", backwards)
-        elif stride == 2 and mask is None and self._pair_fits(s):
-            raw = self._every_second(s, base, stored)
         else:
-            element = _width(s.index)
-            positions = self.lanes_of_index(s.index, element)
-            raw = w.gather(ty, base, vector(element, lanes), positions, mask)
+            raw = self._irregular(s, ty, base, mask, uniform)
         e.bind(s.result, from_memory(w, type, lanes, raw), lanes)
+
+    def _readable(self, pointer: str, ty: str, guard: Value | None) -> str:
+        """Where to read a row: at the pointer if the guard holds, which is the same in all lanes,
+        else from zeros. (A masked load takes hundreds of cycles where no lane is in the mask and
+        the address is none of the process.)"""
+        if guard is None:
+            return pointer
+        w = self.w
+        zeros = w.module.constant_bytes(b"\0" * (lanes_of(ty) * bits_of(ty) // 8))
+        holds = self.e.get(guard)
+        return w.pure(f"select i1 {holds}, ptr {pointer}, ptr {zeros}", holds, pointer)
+
+    def _irregular(self, s: Load, ty: str, base: str, mask: str | None, guard: Value | None) -> str:
+        """A load of lanes that are not neighbours: in pieces, if they are a pattern, else one by
+        one."""
+        e, w = self.e, self.w
+        stored, lanes = element(ty), e.lanes
+
+        def gathered() -> list[str]:
+            every = mask
+            if guard is not None:
+                own = e.get(guard, lanes)
+                every = own if mask is None else w.op("and", vector("i1", lanes), own, mask)
+            index_type = _width(s.index)
+            positions = self.lanes_of_index(s.index, index_type)
+            return [w.gather(ty, base, vector(index_type, lanes), positions, every)]
+
+        pieces = self._pieces(s.index, stored) if guard is None else None
+        if pieces is None:
+            return gathered()[0]
+        first = w.gep(stored, base, self.e.uniform(s.index))
+        if mask is None:
+            return self._in_pieces(stored, first, pieces)
+        return self._by_mask(
+            mask, [ty], lambda: [self._in_pieces(stored, first, pieces)], gathered
+        )[0]
+
+    def _pieces(self, index: Index, stored: str) -> list[Pieces] | None:
+        """The pieces of memory of the registers of a vector, if its lanes are a pattern."""
+        e = self.e
+        if e.vector_var is None or e.vars[e.vector_var] != "0":
+            return None
+        offsets = lane_offsets(index, e.vector_var, e.lanes, e.atom_varies)
+        if offsets is None:
+            return None
+        lanes = min(e.lanes, _REGISTER_BITS // bits_of(stored))
+        found = [pieces_of(offsets[at : at + lanes]) for at in range(0, e.lanes, lanes)]
+        return None if None in found else [p for p in found if p is not None]
+
+    def _in_pieces(self, stored: str, first: str, registers: list[Pieces]) -> str:
+        """The lanes of some registers, put together from the pieces that hold them."""
+        w = self.w
+        loaded: dict[tuple[int, int], str] = {}
+        parts: list[str] = []
+        for pieces in registers:
+            for start in pieces.starts:
+                place = (start, pieces.size)
+                if place not in loaded:
+                    ty = vector(stored, pieces.size)
+                    loaded[place] = w.load(ty, w.gep(stored, first, start))
+            values = [loaded[start, pieces.size] for start in pieces.starts]
+            parts.append(self._picked(stored, pieces, values))
+        count = len(registers[0].lanes)
+        while len(parts) > 1:  # a power of two of them
+            ty, count = vector(stored, count), 2 * count
+            parts = [w.shuffle(ty, a, b, range(count)) for a, b in zip(parts[::2], parts[1::2])]
+        return parts[0]
+
+    def _picked(self, stored: str, pieces: Pieces, values: list[str]) -> str:
+        """One register of lanes from the pieces, two of them at a time."""
+        w, size, lanes = self.w, pieces.size, len(pieces.lanes)
+        if size == 1:
+            values = [w.splat(vector(stored, 2), value) for value in values]
+            size = 2
+        ty, whole = vector(stored, size), vector(stored, lanes)
+        result = ""
+        for n in range(0, len(values), 2):
+            second = values[n + 1] if n + 1 < len(values) else "poison"
+            own = [piece - n if n <= piece < n + 2 else None for piece, _ in pieces.lanes]
+            picks = [
+                -1 if piece is None else piece * size + position
+                for piece, (_, position) in zip(own, pieces.lanes)
+            ]
+            pair = w.shuffle(ty, values[n], second, picks)
+            both = [lane if piece is None else lanes + lane for lane, piece in enumerate(own)]
+            result = w.shuffle(whole, result, pair, both) if result else pair
+        return result
 
     def raw_row(self, s: Move) -> str:
         """The elements that a move reads along the lanes, as they are in memory."""
@@ -255,22 +354,6 @@ class Access:
             f"select i1 {e.get(guard)}, ptr {pointer}, ptr {zero}", e.get(guard), pointer
         )
         return w.load(stored, chosen)
-
-    def _pair_fits(self, s: Load) -> bool:
-        """A load of two elements for each lane stays inside the buffer."""
-        if _is_even(s.buffer):
-            return True
-        low, high = s.index.bounds
-        odd = s.index.constant % 2
-        return s.buffer.count is None and high - odd + 1 < s.buffer.size and low - odd >= 0
-
-    def _every_second(self, s: Load, base: str, stored: str) -> str:
-        w, lanes = self.w, self.e.lanes
-        odd = s.index.constant % 2
-        pointer = w.gep(stored, base, self.e.uniform(s.index - odd))
-        wide_ty = vector(stored, 2 * lanes)
-        wide = w.load(wide_ty, pointer)
-        return w.shuffle(wide_ty, wide, "poison", list(range(odd, 2 * lanes, 2)))
 
     # -- stores ------------------------------------------------------------------------------------
 
@@ -349,14 +432,6 @@ class Access:
         doubled = [i // 2 for i in range(2 * lanes)]
         both = w.shuffle(vector("i1", lanes), mask, "poison", doubled)
         w.masked_store(wide_ty, wide, pointer, both)
-
-
-def _is_even(buffer: Buffer) -> bool:
-    """Whether the elements of a buffer come in pairs."""
-    count = buffer.count
-    if count is None:
-        return buffer.size % 2 == 0
-    return count.constant % 2 == 0 and all(c % 2 == 0 for c in count.terms.values())
 
 
 def _width(index: Index) -> str:

@@ -31,6 +31,7 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
+from xla_backend.kernels.lane_patterns import lane_offsets, pieces_of
 from xla_backend.kernels.schedule.blocks import bind_to_grid
 from xla_backend.kernels.schedule.interchange import interchange
 from xla_backend.kernels.schedule.lanes import vectorise
@@ -38,6 +39,7 @@ from xla_backend.kernels.schedule.peeling import cut, peel
 from xla_backend.kernels.schedule.splitting import divide, replace
 from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.targets.cpu.short_rows import join_short_rows
 
 CYCLES_PER_MICROSECOND = 2500.0
 _PARALLEL_MICROSECONDS = 25.0
@@ -130,9 +132,15 @@ class _Cost:
         rest = [a for a in index.terms if a is not var and _atom_depends(a, var, varying)]
         if not rest and coefficient in (0, 1, -1):
             return 1.0
-        if not rest and coefficient == 2:
-            return 3.0
-        return self.lanes * _GATHER_CYCLES_PER_LANE
+        pieces = self._pieces(index, var, varying)
+        return self.lanes * _GATHER_CYCLES_PER_LANE if pieces is None else 1.0 + 1.5 * pieces
+
+    def _pieces(self, index: Index, var: Var, varying: set[Value]) -> int | None:
+        """The loads that a vector takes whose lanes are a pattern."""
+        depends = lambda atom: _atom_depends(atom, var, varying)
+        offsets = lane_offsets(index, var, self.lanes, depends)
+        pieces = None if offsets is None else pieces_of(offsets)
+        return None if pieces is None else len(pieces.starts)
 
     def loop(self, s: Loop, var: Var | None, varying: set[Value]) -> float:
         for carry in s.carries:
@@ -207,6 +215,12 @@ def schedule(
         done("peel", kernel)
     if interchange(kernel):
         done("interchange", kernel)
+    if join_short_rows(
+        kernel,
+        lambda stage: target.lanes(_widest(stage)),
+        lambda stage: _Cost(target.lanes(_widest(stage))).loop(stage, None, set()),
+    ):
+        done("join_short_rows", kernel)
     constants = {s.result: s for s in kernel.stages if isinstance(s, Constant)}
     nests = [_Nest.of(stage, target) for stage in kernel.stages if isinstance(stage, Loop)]
     estimated = sum(nest.cycles for nest in nests)

@@ -1,0 +1,54 @@
+"""Nests whose innermost loop is shorter than a vector: small matrices, elements that are repeated
+a few times, coordinates. Together with loops around it, it is one loop that fills vectors, if what
+it reads is found faster so.
+
+    for i in range(1000):
+        v0 = p0[i]                              for i in range(4000):
+        for j in range(4):             ->           v0 = p0[i // 4]
+            out[4*i + j] = v0                       out[i] = v0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xla_backend.kernels.ir import Kernel, Loop
+from xla_backend.kernels.schedule.collapsing import collapse, nest_of
+from xla_backend.kernels.schedule.copying import Copy
+
+
+def join_short_rows(
+    kernel: Kernel, lanes_of: Callable[[Loop], int], cost: Callable[[Loop], float]
+) -> bool:
+    """Make one loop of the innermost ones of each stage, as many as fill a vector, where that costs
+    less. True iff any was."""
+    changed = False
+    for i, stage in enumerate(kernel.stages):
+        if not isinstance(stage, Loop):
+            continue
+        count = _short_loops(stage, lanes_of(stage))
+        if not count:
+            continue
+        joined = Kernel(kernel.name, stages=Copy({}).block([stage]))
+        (copy,) = joined.stages
+        assert isinstance(copy, Loop)
+        collapse(joined, nest_of(copy)[-count:])
+        (new,) = joined.stages
+        assert isinstance(new, Loop)
+        if cost(new) < cost(stage):
+            kernel.stages[i] = new
+            changed = True
+    return changed
+
+
+def _short_loops(stage: Loop, lanes: int) -> int:
+    """How many loops at the end of a nest fill a vector together, if the last does not."""
+    nest = nest_of(stage)
+    if not nest or not nest[-1].may_vectorize or nest[-1].var.extent >= lanes:
+        return 0
+    size = 1
+    for count, loop in enumerate(reversed(nest), 1):
+        size *= loop.var.extent
+        if size >= lanes or count == len(nest):
+            return count if count > 1 else 0
+    return 0
