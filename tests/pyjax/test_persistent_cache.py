@@ -61,7 +61,7 @@ def no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on nothing is compiled."""
     fail = lambda *_: pytest.fail("the compiler was run")
     monkeypatch.setattr(compiler, "build_pipeline", fail)
-    monkeypatch.setattr(kept_programs, "compile_elementwise", fail)
+    monkeypatch.setattr(kept_programs, "_compile_elementwise", fail)
 
 
 def kinds() -> dict[str, int]:

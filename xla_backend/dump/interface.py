@@ -1,4 +1,4 @@
-"""What compilers tell of a compilation, and programs of their runs. Who listens, with all the
+"""What compilers tell of a compilation. Who listens, with all the
 formats it writes, loads with the first compilation that asks for a dump.
 """
 
@@ -7,21 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from xla_backend.dump.run_listener import RunListener
+from xla_backend.dump_options import DumpOptions
 from xla_backend.emitted_kernel import EmittedKernel
-from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.passes.base import PassObserver, PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment
+from xla_backend.process.on_first_use import on_first_use
 
-
-class RunListener(Protocol):
-    """Is told of each run of one program, maybe of several at the same time."""
-
-    def started(self, arguments: Sequence[Literal]) -> None:
-        """A run begins; one literal for each parameter."""
-
-    def finished(self, arguments: Sequence[Literal], result: Literal) -> None:
-        """A run has ended without an error."""
+_new_dumper = on_first_use("xla_backend.dump.dumper", "new_dumper")
 
 
 class CompilationListener(PassObserver, Protocol):
@@ -63,3 +57,11 @@ class CompilationListener(PassObserver, Protocol):
 
     def recorder(self, module: HloModule) -> RunListener | None:
         """Who wants to know of each run of the compiled module."""
+
+
+def make_dumper(options: DumpOptions | None, module_name: str) -> CompilationListener | None:
+    """The dumper of one compilation, or None if nothing is to be dumped."""
+    if options is None or not options.wanted:
+        return None
+    dumper: CompilationListener = _new_dumper(options, module_name)
+    return dumper

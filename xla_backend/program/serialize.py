@@ -19,6 +19,7 @@ import enum
 import json
 from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -38,6 +39,8 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Value)
 _FORMAT = "pyjax program"
 _VERSION = 1
+_COMPILER = __name__.split(".")[0]
+_DAMAGE = (ValueError, KeyError, TypeError, IndexError, ImportError, binascii.Error)
 
 
 class ProgramFormatError(HloError, ValueError):
@@ -81,7 +84,10 @@ def record_from_bytes(data: bytes, kind: type[R]) -> R:
 
 
 def _to_bytes(value: Program | Value) -> bytes:
-    content = {"format": _FORMAT, "version": _VERSION, "program": _Writer().write(value)}
+    writer = _Writer()
+    written = writer.write(value)
+    modules = sorted(writer.modules)
+    content = {"format": _FORMAT, "version": _VERSION, "modules": modules, "program": written}
     return json.dumps(content, separators=(",", ":")).encode()
 
 
@@ -97,13 +103,23 @@ def _from_bytes(data: bytes, kind: type[T]) -> T:
             f"{_VERSION}; serialise the program again with this version"
         )
     try:
+        for module in content.get("modules", ()):
+            _load_records_of(module)
         value = _Reader().read(content["program"])
-    except (ValueError, KeyError, TypeError, IndexError, binascii.Error) as error:
+    except _DAMAGE as error:
         raise ProgramFormatError(f"the serialised program is damaged: {error!r}") from None
     if not isinstance(value, kind):
         expected = "program" if kind is Program else kind.__name__
         raise ProgramFormatError(f"the bytes hold a {type(value).__name__}, expected a {expected}")
     return value
+
+
+def _load_records_of(module: str) -> None:
+    """Have the kinds of records that a module of the compiler defines, such as attributes that a
+    target has of its own."""
+    if module.split(".")[0] != _COMPILER:
+        raise ValueError(f"{module} is no module of the compiler")
+    import_module(module)
 
 
 @cache
@@ -149,6 +165,8 @@ def _fields(made: type) -> list[str]:
 class _Writer:
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # id -> number, of objects that the program holds
+        self.modules: set[str] = set()  # of its records
+        self._records = _records()
 
     def write(self, value: Any) -> Any:
         if value is None or isinstance(value, bool | int | float | str):
@@ -185,7 +203,8 @@ class _Writer:
         name = type(value).__name__
         if isinstance(value, Program):
             return "p"
-        if isinstance(value, Value) and _records().get(name) is type(value):
+        if isinstance(value, Value) and self._records.get(name) is type(value):
+            self.modules.add(type(value).__module__)
             return "o"
         if _kernel_classes().get(name) is type(value):
             return "k"
@@ -198,6 +217,7 @@ class _Writer:
 class _Reader:
     def __init__(self) -> None:
         self._objects: list[Any] = []
+        self._records = _records()
 
     def read(self, written: Any) -> Any:
         if not isinstance(written, list):
@@ -226,7 +246,7 @@ class _Reader:
             return Shape(*map(self.read, parts))
         name, *fields = parts
         values = {field: self.read(value) for field, value in fields}
-        made = Program if tag == "p" else (_records() if tag == "o" else _kernel_classes())[name]
+        made = Program if tag == "p" else (self._records if tag == "o" else _kernel_classes())[name]
         if list(values) != _fields(made):
             raise KeyError(f"{name} is made with {_fields(made)}, not {list(values)}")
         return made(**values)

@@ -1,7 +1,4 @@
-"""What all built-in clients share: memory of the host, and text and cost of modules.
-
-A module of its own: the printer and the cost model load with the first client, not at import.
-"""
+"""What all built-in clients share: memory of the host, and text and cost of modules."""
 
 from __future__ import annotations
 
@@ -11,16 +8,18 @@ from functools import cache
 import numpy as np
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.sharding import Sharding
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.buffer import BufferHolder
 from xla_backend.runtime.buffer_protocol import give_buffer_protocol
 from xla_backend.runtime.client import AbstractClient, Device, LoadedExecutable
 from xla_backend.runtime.host_buffer import HostBufferKind
-from xla_backend.spmd.pipeline import prepare_and_partition
+
+_analyze = on_first_use("xla_backend.hlo.cost_analysis", "analyze")
+_module_to_text = on_first_use("xla_backend.hlo.printer", "module_to_text")
+_partition = on_first_use("xla_backend.spmd.pipeline", "prepare_and_partition")
 
 
 class HloClient(AbstractClient):
@@ -41,7 +40,7 @@ class HloClient(AbstractClient):
         return self.compile(module, options), *partition
 
     def partition(self, module: HloModule) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
-        found = prepare_and_partition(module)
+        found = _partition(module)
         if found is None:
             raise UnimplementedError(
                 f"nothing says how the arrays of module {module.name!r} are cut"
@@ -56,10 +55,10 @@ class HloClient(AbstractClient):
         large_constants: bool | None = None,
         metadata: bool | None = None,
     ) -> str:
-        return module_to_text(module, style, large_constants=large_constants, metadata=metadata)
+        return _module_to_text(module, style, large_constants=large_constants, metadata=metadata)
 
     def module_cost(self, module: HloModule) -> dict[str, float]:
-        cost = analyze(module)
+        cost = _analyze(module)
         return {
             "flops": cost.flops,
             "transcendentals": cost.transcendentals,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.dump import make_dumper
+from xla_backend.dump.interface import make_dumper
 from xla_backend.dump_options import DumpOptions
 from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.evaluator import evaluate

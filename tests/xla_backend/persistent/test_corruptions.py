@@ -216,7 +216,7 @@ def check_corruptions(
     draw = random.Random(seed)
     secret = (kept[0].path.parents[1] / "secret").read_bytes()
     corruption = Corruption(kept, secret, draw)
-    compile_code = kept_programs.compile_code
+    compile_code = kept_programs._compile_code
     options = CompileOptions()
     made = {
         id(k): compile_code(k.module.clone(), options, host_device(), cache=False) for k in kept
@@ -233,7 +233,7 @@ def check_corruptions(
         really = number % 40 == 0
         monkeypatch.setattr(
             kept_programs,
-            "compile_code",
+            "_compile_code",
             compile_code if really else lambda *_, again=again, **__: again,
         )
         with warnings.catch_warnings(record=True) as said:

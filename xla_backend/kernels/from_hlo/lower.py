@@ -8,9 +8,8 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.builder import LoopBuilder
-from xla_backend.kernels.from_hlo import indexing_rules, reductions, shape_rules
 from xla_backend.kernels.from_hlo.attribute_access import attrs
-from xla_backend.kernels.from_hlo.elemental import HANDLERS, ElementalEmitter
+from xla_backend.kernels.from_hlo.elements import HANDLERS, ElementalEmitter
 from xla_backend.kernels.from_hlo.nests import (
     ReductionNest,
     pointwise_nest,
@@ -28,11 +27,6 @@ from xla_backend.kernels.index import linearize
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.passes.fusion_records import rows_of
 
-_RULE_MODULES = (
-    indexing_rules,
-    reductions,
-    shape_rules,
-)  # imported for the element rules they register
 _FREE = frozenset({Opcode.BITCAST, Opcode.RESHAPE})
 _OWN_NESTS = frozenset({Opcode.SCATTER, Opcode.SELECT_AND_SCATTER})
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from xla_backend.hlo.errors import RuntimeFailure
 
+# Of LAPACK's routines, as native code names them.
+PREFIX = "pyjax_lapack_"
 # Dimensions behind those of the batch: m and n are any numbers, k the smaller one, j one less than
 # n, _ anything. "()" is a scalar of the batch. Results that may be left out follow a bar.
 _SIGNATURES = {

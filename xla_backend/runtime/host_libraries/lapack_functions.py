@@ -14,9 +14,8 @@ import scipy.linalg.cython_lapack
 import scipy.linalg.lapack
 
 from xla_backend.llvm.jit import Address
-from xla_backend.runtime.host_libraries.lapack_arguments import COMPLEX_NAMES
+from xla_backend.runtime.host_libraries.lapack_arguments import COMPLEX_NAMES, PREFIX
 
-PREFIX = "pyjax_lapack_"
 # LAPACK's blocks have up to 64 columns, and its products with reflectors some memory besides.
 _COLUMNS, _REFLECTORS = 64, 65 * 64
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}

@@ -10,6 +10,7 @@ from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.module import HloModule
 from xla_backend.process.bounded_cache import InternTable
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.custom_calls import find_custom_call
 from xla_backend.runtime.hlo_client import HloClient
@@ -17,14 +18,17 @@ from xla_backend.runtime.memory import POOL
 from xla_backend.runtime.processes.joined import Joined, joined
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.data_movement import find_movement
-from xla_backend.targets.cpu.dynamic import NotElementwise
+from xla_backend.targets.cpu.elementwise_code import NotElementwise
 from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
 from xla_backend.targets.cpu.movement_executable import MovementExecutable
-from xla_backend.targets.cpu.run_time_sizes import compile_sized
-from xla_backend.targets.cpu.serialized_programs import load_serialized, serialize_program
-from xla_backend.targets.cpu.target_code import make_target_code
 from xla_backend.targets.cpu.work_queue import reap
 from xla_backend.user_passes import user_passes
+
+_CPU = "xla_backend.targets.cpu"
+_compile_sized = on_first_use(f"{_CPU}.run_time_sizes", "compile_sized")
+_load_serialized = on_first_use(f"{_CPU}.serialized_programs", "load_serialized")
+_make_target_code = on_first_use(f"{_CPU}.target_code", "make_target_code")
+_serialize_program = on_first_use(f"{_CPU}.serialized_programs", "serialize_program")
 
 # Numbers of devices tell their processes apart.
 _DEVICES_OF_A_PROCESS = 2048
@@ -84,7 +88,7 @@ class CpuClient(HloClient):
         return executable
 
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
-        return make_target_code(module, options)
+        return _make_target_code(module, options)
 
     def compile_elementwise(
         self, module: HloModule, options: CompileOptions
@@ -103,16 +107,16 @@ class CpuClient(HloClient):
     def compile_sized(
         self, module: HloModule, sizes: Sequence[int], options: CompileOptions
     ) -> Callable[[Sequence[int]], LoadedExecutable]:
-        code = compile_sized(module, sizes, options)
+        code = _compile_sized(module, sizes, options)
         return lambda values: code.at(values, self._local[0])
 
     def serialize_program(self, module: HloModule, options: CompileOptions) -> bytes:
-        return serialize_program(module, options, self._local[0])
+        return _serialize_program(module, options, self._local[0])
 
     def load_program(
         self, content: bytes, module: HloModule, options: CompileOptions
     ) -> LoadedExecutable:
-        return load_serialized(content, module, options, self._local[0])
+        return _load_serialized(content, module, options, self._local[0])
 
     def memory_stats(self, device: Device) -> dict[str, int]:
         reap()

@@ -27,7 +27,7 @@ from xla_backend.program.ir import Collective, Program, launched_buffers
 from xla_backend.runtime.processes.identity import Site
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
-from xla_backend.targets.cpu.routines.meetings import TABLES, place_bytes, places_start
+from xla_backend.targets.cpu.routines.meeting_layout import TABLES, place_bytes, places_start
 
 _MOST_PARTICIPANTS = 4000
 

@@ -10,33 +10,34 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.dump import make_dumper
-from xla_backend.dump.interface import CompilationListener
+from xla_backend.dump.interface import CompilationListener, make_dumper
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
 from xla_backend.llvm import objects
 from xla_backend.llvm.partition import split
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.measured_costs import CostDecision
+from xla_backend.measured_costs import CostDecision, Costs
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 from xla_backend.program.build import build_program
-from xla_backend.program.ir import Program
+from xla_backend.program.ir import Program, aligned
 from xla_backend.program.kernel_table import KernelTable
 from xla_backend.program.plan import Plan
 from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.host_functions import host_function
+from xla_backend.targets.cpu.code_interface import TIMES_BYTES
 from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program
-from xla_backend.targets.cpu.executable import CpuExecutable, Stages
+from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
-from xla_backend.targets.cpu.program_code import ProgramCode, link, program_code
+from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode, link
 from xla_backend.targets.cpu.program_rules import RULES
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.schedules import Schedules
+from xla_backend.targets.cpu.stages import CompiledStages
 from xla_backend.targets.cpu.target_options import target_for
 
 # Text of a module that is worth a thread of its own, about 10 ms of LLVM's time.
@@ -102,21 +103,14 @@ def compile_code(
     return compiled
 
 
-def load_code(
-    code: ProgramCode, module: HloModule, options: CompileOptions, device: Device
-) -> CpuExecutable:
-    """The executable that `compile_code` made of an equal module and options in another process.
-    The module is kept, to be compiled if somebody asks for its stages."""
-    library = link(code, target_for(options), options.fast_math, options.num_threads)
-    stages = lambda: _stages(module, options)
-    return CpuExecutable(code, library, device, stages, {}, options, module.name)
-
-
-def _stages(module: HloModule, options: CompileOptions) -> Stages:
+def stages_of(module: HloModule, options: CompileOptions) -> CompiledStages:
+    """What `compile_code` goes through for a module, which stays as it is."""
     module = module.clone()
     assignment, log = _optimize(module, options, Profile(), None)
     written = write_code(module, assignment, options)
-    return Stages(module, assignment, written.program, written.kernels, log, written.decisions)
+    return CompiledStages(
+        module, assignment, written.program, written.kernels, log, written.decisions
+    )
 
 
 def _optimize(
@@ -231,15 +225,48 @@ def _compile(
     if dumper is not None:
         dumper.after_optimizations(module, assignment)
         _dump_code(dumper, kernels, target, list(zip(texts, objects_made)))
-    code = program_code(program, emitted, objects_made, len(llvm_ir), options.measured)
+    code = _program_code(program, emitted, objects_made, len(llvm_ir), options.measured)
     with profile.phase("link"):
         library = link(code, target, options.fast_math, options.num_threads)
-    stages = Stages(module, assignment, program, kernels, log, decisions)
+    stages = CompiledStages(module, assignment, program, kernels, log, decisions)
     device = device or host_device()
     executable = CpuExecutable(
         code, library, device, lambda: stages, profile.seconds, options, module.name
     )
     return Compiled(executable, code)
+
+
+def _program_code(
+    program: Program,
+    emitted: EmittedProgram,
+    objects: Sequence[bytes],
+    text_size: int,
+    measured: Costs,
+) -> ProgramCode:
+    """The code of a program that was emitted. `text_size`: of its LLVM text. `measured`: costs that
+    it was made with."""
+    times = TIMES_BYTES * len(emitted.timed)
+    routines = [n for n in emitted.kernels.module.declarations if n.startswith("pyjax_")]
+    constants = sum(data.nbytes for data in program.constants)
+    facts = CodeFacts(
+        program.parameters,
+        program.outputs,
+        tuple(program.aliases.items()),
+        program.uses_context,
+        aligned(program.arena_size) + times if times else program.arena_size,
+        program.state,
+        tuple((symbol, program.constants[n]) for symbol, n in emitted.bound_constants.items()),
+        tuple(emitted.host_calls),
+        tuple(routines),
+        emitted.cycles,
+        # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
+        (1 << 16) + 6 * text_size + 2 * sum(map(len, objects)) + constants,
+        emitted.timed,
+        measured,
+        program.topology,
+        emitted.meetings,
+    )
+    return ProgramCode(facts, objects)
 
 
 def _parts(llvm_ir: str, limit: int) -> int:

@@ -26,7 +26,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.targets.cpu.routines.moves import (
+from xla_backend.targets.cpu.routines.move_tables import (
     ABSOLUTE,
     ELEMENT_BYTES,
     RANK,

@@ -8,25 +8,20 @@ element goes through the same operations.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.attributes import Value
-from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.shape import Shape
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.attribute_access import attrs
-from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
+from xla_backend.kernels.from_hlo.elements import ElementalEmitter
 from xla_backend.kernels.from_hlo.nests import pointwise_nest
 from xla_backend.kernels.index import MOST_ELEMENTS
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.kernels.printer import kernel_to_text
-from xla_backend.llvm import jit, objects
+from xla_backend.llvm import objects
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.call_inliner import CallInliner
@@ -35,94 +30,17 @@ from xla_backend.passes.levels import pass_filter
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
 from xla_backend.passes.standard import expansion, simplification
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
-from xla_backend.process.lazy import lazy
-from xla_backend.runtime.client import Device
+from xla_backend.targets.cpu.elementwise_code import (
+    ElementwiseCode,
+    ElementwiseFacts,
+    NotElementwise,
+)
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
-from xla_backend.targets.cpu.native import NativeExecutable, never_fails
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
-from xla_backend.targets.cpu.work_queue import QueuedCode
 
 _SAME_ELEMENTS = frozenset({Opcode.BROADCAST, Opcode.RESHAPE, Opcode.BITCAST, Opcode.COPY})
-
-
-class NotElementwise(HloError, ValueError):
-    """The module is not an elementwise program over one length; compile it for its shapes."""
-
-
-_SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int64)
-
-
-class ElementwiseFacts(Value):
-    """What the code does not say itself: shapes for the length that the module was written for,
-    and an estimate for choosing between this and a program that uses several threads."""
-
-    parameters: tuple[Shape, ...]
-    outputs: tuple[Shape, ...]
-    cycles_per_element: float
-
-
-class ElementwiseStages(NamedTuple):
-    """What a program went through: the simplified HLO, its kernel, and that as LLVM text."""
-
-    module: HloModule
-    kernel: Kernel
-    llvm_ir: str
-
-
-class ElementwiseCode:
-    """Native code for an elementwise program of any length n >= 0.
-
-    `library` has `i32 entry_n(ptr args, ptr outs, i64 n)` with arrays of addresses; it never
-    fails (returns 0), is safe for concurrent callers, and an output may share memory with an
-    argument only if they are the same array. Stages are made again if the code came from disk.
-    """
-
-    def __init__(
-        self, facts: ElementwiseFacts, object_code: bytes, stages: Callable[[], ElementwiseStages]
-    ) -> None:
-        self.facts = facts
-        self.object_code = object_code
-        self.library = jit.Library(object_code)
-        self.cycles_per_element = facts.cycles_per_element
-        self._make_stages = stages
-
-    @lazy
-    def stages(self) -> ElementwiseStages:
-        """What the program went through."""
-        return self._make_stages()
-
-    @property
-    def loop_ir(self) -> dict[str, str]:
-        """Kernel name -> its loop nest as text."""
-        kernel = self.stages.kernel
-        return {kernel.name: kernel_to_text(kernel)}
-
-    def at(self, n: int, device: Device) -> ElementwiseExecutable:
-        """The program for arrays of n elements (and scalars)."""
-        return ElementwiseExecutable(self, n, device)
-
-
-class ElementwiseExecutable(NativeExecutable):
-    """An elementwise program at one length; all lengths share its native code."""
-
-    held_bytes = 1 << 13
-
-    def __init__(self, code: ElementwiseCode, n: int, device: Device) -> None:
-        parameters, outputs = (
-            [s.with_dimensions((n,)) if s.dimensions else s for s in shapes]
-            for shapes in (code.facts.parameters, code.facts.outputs)
-        )
-        super().__init__(device, parameters, outputs)
-        self._code = code
-        entry = code.library.function("entry_n", *_SIGNATURE, keeps_gil=True)
-        self._call = lambda arguments, outputs: entry(arguments, outputs, n)
-        self.queued = QueuedCode(code.library.address("entry_n"), None, n, 0.0, never_fails)
-
-    @property
-    def module(self) -> HloModule:  # type: ignore[override]
-        return self._code.stages.module
 
 
 def compile_elementwise(
@@ -143,16 +61,26 @@ def compile_elementwise(
     return ElementwiseCode(facts, object_code, lambda: stages)
 
 
-def load_elementwise(
-    facts: ElementwiseFacts, object_code: bytes, module: HloModule, options: CompileOptions
-) -> ElementwiseCode:
-    """What `compile_elementwise` made of an equal module and options in another process."""
-    return ElementwiseCode(facts, object_code, lambda: _write(module.clone(), options)[1])
+class CompiledElementwise(NamedTuple):
+    """What a program went through: the simplified HLO, its kernel, and that as LLVM text."""
+
+    module: HloModule
+    kernel: Kernel
+    llvm_ir: str
+
+    def loop_ir(self) -> dict[str, str]:
+        """Kernel name -> its loop nest as text."""
+        return {self.kernel.name: kernel_to_text(self.kernel)}
+
+
+def elementwise_stages(module: HloModule, options: CompileOptions) -> CompiledElementwise:
+    """What `compile_elementwise` goes through for a module, which stays as it is."""
+    return _write(module.clone(), options)[1]
 
 
 def _write(
     module: HloModule, options: CompileOptions
-) -> tuple[ElementwiseFacts, ElementwiseStages]:
+) -> tuple[ElementwiseFacts, CompiledElementwise]:
     passes: list[HloPass] = [
         CallInliner(),
         expansion(options, SORT_TYPES),
@@ -173,7 +101,7 @@ def _write(
     _write_entry(writer, kernel)
     parameters = tuple(p.shape for p in module.entry.parameters)
     facts = ElementwiseFacts(parameters, tuple(r.shape for r in roots), cycles / MOST_ELEMENTS)
-    return facts, ElementwiseStages(module, kernel, writer.to_text())
+    return facts, CompiledElementwise(module, kernel, writer.to_text())
 
 
 def _checked_roots(module: HloModule) -> list[Instruction]:

@@ -51,6 +51,7 @@ from xla_backend.program.ir import (
     launched_buffers,
 )
 from xla_backend.program.routines import Kind
+from xla_backend.targets.cpu.code_interface import TIMES_BYTES, host_call_symbol
 from xla_backend.targets.cpu.collectives import Collectives, Here
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
@@ -77,8 +78,6 @@ _LONG_KERNEL = 20 * _POLL_CYCLES
 # The time that a thread has run, whatever else the machine does. It takes longer to read than other
 # clocks, but one run that was interrupted does not spoil the few that are measured.
 _THREAD_CLOCK = getattr(time, "CLOCK_THREAD_CPUTIME_ID", None)
-# What a kernel has in the table of times: nanoseconds, and how often it ran.
-TIMES_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -130,11 +129,6 @@ def emit_program(
         tuple(emitter.timed),
         emitter.collectives.meetings,
     )
-
-
-def host_call_symbol(index: int) -> str:
-    """What stands in the code for the number of a program's host call."""
-    return f"pyjax_host_{index}"
 
 
 def _cycles(program: Program) -> float:

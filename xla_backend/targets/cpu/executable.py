@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,14 +13,10 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.printer import module_to_text
 from xla_backend.llvm.jit import Library
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
-from xla_backend.passes.base import PassRun, pass_report
-from xla_backend.passes.buffer_assignment import BufferAssignment
 from xla_backend.process.lazy import lazy
 from xla_backend.program.ir import Program
-from xla_backend.program.printer import program_to_text
 from xla_backend.runtime.client import Device, ExecutionContext
 from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
@@ -29,13 +25,10 @@ from xla_backend.runtime.memory import POOL, Block
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.identity import Identity
 from xla_backend.runtime.processes.joined import joined
-from xla_backend.targets.cpu.emit_program import TIMES_BYTES
-from xla_backend.targets.cpu.kernel_listing import KernelListing
+from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND, TIMES_BYTES
 from xla_backend.targets.cpu.meeting_places import ENDS_EARLY, EndedEarly, Session, SharedSession
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
-from xla_backend.targets.cpu.schedule import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.work_queue import QueuedCode
 
 _TINY_CYCLES = 25_000
@@ -44,21 +37,37 @@ _TINY_CYCLES = 25_000
 _SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
-class Stages(NamedTuple):
+class Stages(Protocol):
     """What a program went through, for reading.
 
-    Fields:
-      module: the optimised HLO.  assignment: its buffers.  program, kernels: made of it.
-      log: every run of a pass that made the module, in order.
+    Attributes:
+      module: the optimised HLO.  assignment: its buffers.  program: made of it.
       decisions: by measured costs of kernels.
     """
 
-    module: HloModule
-    assignment: BufferAssignment
-    program: Program
-    kernels: KernelListing
-    log: Sequence[PassRun] = ()
-    decisions: Sequence[CostDecision] = ()
+    @property
+    def module(self) -> HloModule: ...
+    @property
+    def assignment(self) -> Any: ...
+    @property
+    def program(self) -> Program: ...
+    @property
+    def decisions(self) -> Sequence[CostDecision]: ...
+
+    def texts(self) -> dict[str, str]:
+        """The text of each stage."""
+
+    def llvm_ir(self) -> str:
+        """The program as LLVM text."""
+
+    def loop_ir(self) -> dict[str, str]:
+        """Kernel name -> its loop nest as text."""
+
+    def emitted(self) -> list[EmittedKernel]:
+        """Every generated kernel with its code."""
+
+    def pass_report(self) -> str:
+        """Every run of a pass that made the module, in order."""
 
 
 def _limited(call: NativeCall, threads: int) -> NativeCall:
@@ -138,7 +147,7 @@ class CpuExecutable(NativeExecutable):
         return self.stages.module
 
     @property
-    def assignment(self) -> BufferAssignment:
+    def assignment(self) -> Any:
         """The buffers of the optimised module."""
         return self.stages.assignment
 
@@ -245,27 +254,22 @@ class CpuExecutable(NativeExecutable):
         return block
 
     def texts(self) -> dict[str, str]:
-        return {
-            "hlo": module_to_text(self.module),
-            "program": program_to_text(self.program, ROUTINES),
-            "loops": "\n\n".join(self.loop_ir.values()),
-            "llvm": self.llvm_ir,
-        }
+        return self.stages.texts()
 
     @property
     def llvm_ir(self) -> str:
         """The program as LLVM text."""
-        return self.stages.kernels.module.to_text()
+        return self.stages.llvm_ir()
 
     @lazy
     def loop_ir(self) -> dict[str, str]:
         """Kernel name -> its loop nest as text."""
-        return self.stages.kernels.texts()
+        return self.stages.loop_ir()
 
     @lazy
     def emitted_kernels(self) -> list[EmittedKernel]:
         """Every generated kernel with its code; made on first use."""
-        return self.stages.kernels.emitted()
+        return self.stages.emitted()
 
     def kernels(self) -> list[EmittedKernel]:
         return self.emitted_kernels
@@ -274,7 +278,7 @@ class CpuExecutable(NativeExecutable):
         return self.stages.decisions
 
     def pass_report(self) -> str:
-        return pass_report(self.stages.log)
+        return self.stages.pass_report()
 
     def raise_error(self, code: int) -> None:
         """Raise what a nonzero status of the entry function stands for, if need be a callback's own

@@ -32,23 +32,27 @@ from xla_backend.persistent import store
 from xla_backend.persistent.events import CacheEvent, Outcome, announce
 from xla_backend.persistent.settings import cache_settings
 from xla_backend.persistent.sources import source_digest
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.serialize import (
     ProgramFormatError,
     record_from_bytes,
     record_to_bytes,
 )
 from xla_backend.runtime.client import Device
-from xla_backend.targets.cpu.compiler import compile_code, load_code
-from xla_backend.targets.cpu.dynamic import (
+from xla_backend.targets.cpu.elementwise_code import (
     ElementwiseCode,
     ElementwiseFacts,
-    compile_elementwise,
     load_elementwise,
 )
 from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.loaded_code import load_code
 from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode
 from xla_backend.targets.cpu.target_options import target_for
 from xla_backend.user_passes import user_passes
+
+# The compiler is not loaded where all programs are on disk.
+_compile_code = on_first_use("xla_backend.targets.cpu.compiler", "compile_code")
+_compile_elementwise = on_first_use("xla_backend.targets.cpu.dynamic", "compile_elementwise")
 
 T = TypeVar("T")
 Facts = CodeFacts | ElementwiseFacts
@@ -97,7 +101,7 @@ def find_program(module: HloModule, options: CompileOptions, device: Device) -> 
         return load_code(ProgramCode(facts, found.objects), module, made_with, device)
 
     def make(cache: bool) -> tuple[CpuExecutable, Facts, Sequence[bytes]]:
-        made = compile_code(module, options, device, cache=cache)
+        made = _compile_code(module, options, device, cache=cache)
         return made.executable, made.code.facts, made.code.objects
 
     return _find("program", CodeFacts, module, options, load, make)
@@ -116,7 +120,7 @@ def find_elementwise(module: HloModule, options: CompileOptions) -> ElementwiseC
         return load_elementwise(found.facts, object_code, module, options)
 
     def make(cache: bool) -> tuple[ElementwiseCode, Facts, Sequence[bytes]]:
-        code = compile_elementwise(module, options, cache=cache)
+        code = _compile_elementwise(module, options, cache=cache)
         return code, code.facts, [code.object_code]
 
     return _find("elementwise", ElementwiseFacts, module, options, load, make)

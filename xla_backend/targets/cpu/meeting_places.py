@@ -17,7 +17,7 @@ from xla_backend.runtime.processes.crossing import Run
 from xla_backend.runtime.processes.identity import Identity, Site
 from xla_backend.runtime.processes.joined import Joined
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.meetings import (
+from xla_backend.targets.cpu.routines.meeting_layout import (
     ANOTHER_FAILED,
     ENDED,
     ENGINE,

@@ -9,7 +9,7 @@ from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.data_movement import Movement
 from xla_backend.targets.cpu.native import NativeExecutable, Temporaries, never_fails
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.moves import SYMBOL, table
+from xla_backend.targets.cpu.routines.move_tables import SYMBOL, table
 from xla_backend.targets.cpu.work_queue import QueuedCode
 
 _Entry = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)

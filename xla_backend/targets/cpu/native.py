@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from types import MappingProxyType
 from typing import Any
 
-from xla_backend.dump.interface import RunListener
+from xla_backend.dump.run_listener import RunListener
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.shape import Shape

@@ -14,13 +14,15 @@ from xla_backend.hlo.topology import Topology
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.measured_costs import Costs
-from xla_backend.program.ir import Host, Program, aligned, offsets_of
+from xla_backend.process.on_first_use import on_first_use
+from xla_backend.program.ir import Host, offsets_of
 from xla_backend.runtime.custom_calls import HostCall
-from xla_backend.runtime.host_functions import host_function
-from xla_backend.targets.cpu.emit_program import TIMES_BYTES, EmittedProgram, host_call_symbol
+from xla_backend.targets.cpu.code_interface import host_call_symbol
 from xla_backend.targets.cpu.meeting_places import Meetings
 from xla_backend.targets.cpu.routines.library import kernel_library
 
+# With the libraries that host calls use; few programs make any.
+_host_function = on_first_use("xla_backend.runtime.host_functions", "host_function")
 # A constant and the symbol that the code knows it by.
 BoundConstant = tuple[str, np.ndarray]
 
@@ -66,39 +68,6 @@ class ProgramCode(NamedTuple):
     objects: Sequence[bytes]
 
 
-def program_code(
-    program: Program,
-    emitted: EmittedProgram,
-    objects: Sequence[bytes],
-    text_size: int,
-    measured: Costs,
-) -> ProgramCode:
-    """The code of a program that was emitted. `text_size`: of its LLVM text. `measured`: costs that
-    it was made with."""
-    times = TIMES_BYTES * len(emitted.timed)
-    routines = [n for n in emitted.kernels.module.declarations if n.startswith("pyjax_")]
-    constants = sum(data.nbytes for data in program.constants)
-    facts = CodeFacts(
-        program.parameters,
-        program.outputs,
-        tuple(program.aliases.items()),
-        program.uses_context,
-        aligned(program.arena_size) + times if times else program.arena_size,
-        program.state,
-        tuple((symbol, program.constants[n]) for symbol, n in emitted.bound_constants.items()),
-        tuple(emitted.host_calls),
-        tuple(routines),
-        emitted.cycles,
-        # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
-        (1 << 16) + 6 * text_size + 2 * sum(map(len, objects)) + constants,
-        emitted.timed,
-        measured,
-        program.topology,
-        emitted.meetings,
-    )
-    return ProgramCode(facts, objects)
-
-
 def link(
     code: ProgramCode, target: TargetInfo, fast_math: tuple[str, ...], threads: int | None
 ) -> Library:
@@ -120,4 +89,4 @@ def link(
 
 def _host_call(step: Host) -> HostCall:
     operands, results = ([s.shape for s in part] for part in (step.operands, step.results))
-    return HostCall(host_function(step.target), operands, results, step.attributes)
+    return HostCall(_host_function(step.target), operands, results, step.attributes)

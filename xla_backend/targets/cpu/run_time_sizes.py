@@ -20,7 +20,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.attribute_access import attrs
-from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices
+from xla_backend.kernels.from_hlo.elements import Element, ElementalEmitter, Indices
 from xla_backend.kernels.from_hlo.reductions import Reduction
 from xla_backend.kernels.index import MOST_ELEMENTS, ZERO, Index, Parameter
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Value

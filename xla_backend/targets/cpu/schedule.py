@@ -39,9 +39,9 @@ from xla_backend.kernels.schedule.peeling import cut, peel
 from xla_backend.kernels.schedule.splitting import divide, replace
 from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.short_rows import join_short_rows
 
-CYCLES_PER_MICROSECOND = 2500.0
 _PARALLEL_MICROSECONDS = 25.0
 _BLOCK_MICROSECONDS = 10.0
 _MAX_BLOCKS = 64

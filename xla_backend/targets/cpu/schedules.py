@@ -12,7 +12,8 @@ from xla_backend.kernels.schedule.lanes import vectorise
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.measured_costs import CostDecision
-from xla_backend.targets.cpu.schedule import CYCLES_PER_MICROSECOND, cycles_in_lanes, schedule
+from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
+from xla_backend.targets.cpu.schedule import cycles_in_lanes, schedule
 
 
 class Schedules:

@@ -16,7 +16,7 @@ from xla_backend.llvm.jit import UnresolvedSymbolError
 from xla_backend.persistent.sources import source_digest
 from xla_backend.program.serialize import ProgramFormatError
 from xla_backend.runtime.client import Device
-from xla_backend.targets.cpu.compiler import compile_code, load_code
+from xla_backend.targets.cpu.compiler import compile_code
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.kept_programs import (
     Unfit,
@@ -26,6 +26,7 @@ from xla_backend.targets.cpu.kept_programs import (
     shapes_of,
     write_entry,
 )
+from xla_backend.targets.cpu.loaded_code import load_code
 from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode
 from xla_backend.targets.cpu.target_options import target_for
 

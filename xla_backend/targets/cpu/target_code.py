@@ -14,7 +14,8 @@ from xla_backend.targets.cpu.compiler import codegen_level, write_code
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.targets.cpu.routines import registry
-from xla_backend.targets.cpu.routines.library import declare_kernels
+from xla_backend.targets.cpu.routines.library import group_object
+from xla_backend.targets.cpu.routines.subjects import declare_kernels
 
 
 def make_target_code(module: HloModule, options: CompileOptions) -> TargetCode:
@@ -67,7 +68,7 @@ class CpuTargetCode(TargetCode):
 
     def routines(self) -> dict[str, bytes]:
         return {
-            group: registry.group_object(group, self._target, self._fast_math, jit=False)
+            group: group_object(group, self._target, self._fast_math, jit=False)
             for group in self._groups[0]
         }
 

@@ -31,16 +31,17 @@ from xla_backend.process.bounded_cache import once
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.memory import POOL, Block, SizeClass
 from xla_backend.runtime.pending import Job, Origin
-from xla_backend.targets.cpu.routines.python_calls import QUEUE_STOP_BEFORE, bridge_library
-from xla_backend.targets.cpu.routines.queue_functions import (
+from xla_backend.targets.cpu.routines.python_calls import bridge_library
+from xla_backend.targets.cpu.routines.queue_layout import (
     CLOSED,
     FAILED_BEFORE,
     POSTED,
     QUEUE_BYTES,
+    QUEUE_STOP_BEFORE,
     STOPPED,
     Ticket,
-    queue_library,
 )
+from xla_backend.targets.cpu.routines.queues import queue_library
 
 # Jobs that a device may have, and bytes of new results that they may make, before the next caller
 # waits for the oldest one; two may be of any size.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
-from xla_backend.dump import make_dumper
+from xla_backend.dump.interface import make_dumper
 from xla_backend.hlo.module import HloModule
 from xla_backend.passes.base import PassObserver, PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers

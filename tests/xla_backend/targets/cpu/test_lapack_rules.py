@@ -11,13 +11,14 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.jit import Address
 from xla_backend.llvm.target import host_target
-from xla_backend.runtime.host_libraries.lapack_functions import PREFIX, lapack_address
+from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
+from xla_backend.runtime.host_libraries.lapack_functions import lapack_address
 from xla_backend.runtime.host_libraries.lent_threads import blas
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK, TYPES
-from xla_backend.targets.cpu.routines.library import declare_kernels
-from xla_backend.targets.cpu.routines.registry import KernelLibrary
+from xla_backend.targets.cpu.routines.library import KernelLibrary
+from xla_backend.targets.cpu.routines.subjects import declare_kernels
 
 # Sizes of arrays by their names, and options, of the calls that are tried of each routine. Letters
 # stand for what the routine is told of them.

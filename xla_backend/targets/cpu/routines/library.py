@@ -1,55 +1,128 @@
-"""kernel_library(): symbol -> address of every run-time kernel, compiled group by group on
-demand, for a target and options.
+"""kernel_library(): symbol -> address of every run-time kernel, for a target and options. Groups of
+them are made on demand.
+
+Code that is on disk is linked without loading what writes kernels (`subjects`).
 """
 
 from __future__ import annotations
 
-from xla_backend.llvm.target import TargetInfo, host_target
-from xla_backend.process.bounded_cache import BoundedCache, Budget, once
-from xla_backend.targets.cpu.routines import (
-    blocked_matrices,
-    conv,
-    cumulative,
-    fft,
-    gemm,
-    lapack,
-    meetings,
-    moves,
-    selection,
-    small_eigen,
-    small_matrices,
-    small_reflectors,
-    small_singular,
-    sort,
-)
-from xla_backend.targets.cpu.routines.registry import KernelLibrary
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
-_SUBJECTS = (
-    gemm,
-    conv,
-    fft,
-    sort,
-    selection,
-    cumulative,
-    meetings,
-    small_eigen,
-    moves,
-    small_matrices,
-    small_reflectors,
-    small_singular,
-    blocked_matrices,
-    lapack,
-)
-_libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
-    BoundedCache(Budget("kernel libraries", entries=16))
-)
+from xla_backend.llvm.jit import Address, Library
+from xla_backend.llvm.objects import object_symbols
+from xla_backend.llvm.target import TargetInfo, host_target
+from xla_backend.persistent import store
+from xla_backend.persistent.settings import cache_settings
+from xla_backend.persistent.sources import source_digest
+from xla_backend.process.bounded_cache import BoundedCache, Budget, made_for_good, once
+from xla_backend.process.forks import check_forked
+from xla_backend.process.on_first_use import on_first_use
+from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
+from xla_backend.targets.cpu.routines.kept_objects import SOURCES, kept_object
+from xla_backend.targets.cpu.routines.python_calls import bridge_library
+from xla_backend.targets.cpu.routines.thread_pool import threads_library
+
+_SUBJECTS = "xla_backend.targets.cpu.routines.subjects"
+_group_text = on_first_use(_SUBJECTS, "group_text")
+_groups_by_symbol = on_first_use(_SUBJECTS, "groups_by_symbol")
+_LIBRARIES = "xla_backend.runtime.host_libraries"
+_lapack_address = on_first_use(f"{_LIBRARIES}.lapack_functions", "lapack_address")
+_lent_threads = on_first_use(f"{_LIBRARIES}.lent_threads", "lent_threads")
+# Of the entry on disk that says which kernels are in which group.
+_KIND = "groups"
 
 
 @once
-def declare_kernels() -> None:
-    """Makes every group of kernels known, once."""
-    for subject in _SUBJECTS:
-        subject.register()
+def _groups() -> Mapping[str, str]:
+    """The group of each kernel, as the subjects declare them."""
+    sources = source_digest(*SOURCES) if cache_settings().internal else None
+    if sources is None:
+        return _groups_by_symbol()  # type: ignore[no-any-return]
+    key = store.entry_key(_KIND, sources)
+    kept = store.load(key, _KIND, "")
+    if kept is not None:
+        return json.loads(kept)  # type: ignore[no-any-return]
+    found: dict[str, str] = _groups_by_symbol()
+    store.store(key, _KIND, "", json.dumps(found).encode())
+    return found
+
+
+def group_of(symbol: str) -> str | None:
+    """The group that has a kernel, if there is such a kernel."""
+    return _groups().get(symbol)
+
+
+class KernelLibrary(Mapping[str, Address]):
+    """Addresses by symbol, each with its code, made for a target and with fast-math flags. Groups
+    call each other through this mapping, so order does not matter. Kernels of a library for at most
+    so many `threads` are the same code, linked with a pool that lends no more.
+    """
+
+    def __init__(
+        self, target: TargetInfo, fast_math: tuple[str, ...] = (), threads: int | None = None
+    ) -> None:
+        self._target = target
+        self._fast_math = fast_math
+        pool = threads_library(threads)
+        # Groups build each other, and so may a signal handler in the middle of that: no lock.
+        self._groups: BoundedCache[str, None] = BoundedCache(made_for_good)
+        self._addresses: dict[str, Address] = {**bridge_library().addresses(), **pool.addresses()}
+
+    def __getitem__(self, symbol: str) -> Address:
+        address = self._addresses.get(symbol)
+        if address is None:
+            group = group_of(symbol)
+            if group is None:
+                return self._addresses.setdefault(symbol, _of_libraries(symbol))
+            check_forked()
+            self._groups.make(group, lambda: self._build(group))
+            address = self._addresses[symbol]
+        return address
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._addresses, **_groups()})
+
+    def __len__(self) -> int:
+        return len({**self._addresses, **_groups()})
+
+    def __contains__(self, symbol: object) -> bool:
+        return symbol in self._addresses or group_of(str(symbol)) is not None
+
+    def _build(self, group: str) -> None:
+        code = group_object(group, self._target, self._fast_math)
+        _, undefined = object_symbols(code)
+        needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
+        library = Library(code, needed)
+        for name, address in library.addresses().items():
+            self._addresses.setdefault(name, address)
+
+
+def _of_libraries(symbol: str) -> Address:
+    """What kernels call that is not generated: LAPACK, and how many threads it has."""
+    found: Address
+    if symbol.startswith("pyjax_blas_"):
+        found = _lent_threads().library.address(symbol)
+        return found
+    if symbol.startswith(PREFIX):
+        with suppress(KeyError):
+            found = _lapack_address(symbol)
+            return found
+    raise KeyError(f"no run-time kernel named {symbol!r}")
+
+
+def group_object(
+    group: str, target: TargetInfo, fast_math: tuple[str, ...] = (), jit: bool = True
+) -> bytes:
+    """Object code of a group. `jit`: as in `compile_object`."""
+    text = lambda: _group_text(group, target, fast_math)
+    return kept_object(group, target, text, *fast_math, jit=jit)
+
+
+_libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
+    BoundedCache(Budget("kernel libraries", entries=16))
+)
 
 
 def kernel_library(
@@ -62,6 +135,5 @@ def kernel_library(
       fast_math: LLVM's flags on their floating-point arithmetic.
       threads: the most that a kernel uses; None: as many as the pool has.
     """
-    declare_kernels()
     key = (target or host_target(), fast_math, threads)
     return _libraries.make(key, lambda: KernelLibrary(*key))

@@ -26,54 +26,37 @@ API
         are, and the rank of the first
   pyjax_leave(ptr session, i64 status)
         a participant has ended; a status that is not 0 ends the run
-  places_start, place_bytes       how a session is laid out
+How a session is laid out is in `meeting_layout`.
 """
 
 from __future__ import annotations
 
 from xla_backend.llvm.types import const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.meeting_layout import (
+    ANOTHER_FAILED,
+    ENDED,
+    ENGINE,
+    ENGINE_FAILED,
+    FIRST,
+    HEADER_BYTES,
+    HERE,
+    LINE,
+    NEVER_COME,
+    PARTICIPANTS,
+    SLEEPERS,
+    SPINS,
+    STATUS,
+    STILL,
+    TABLES,
+    WORD,
+)
 from xla_backend.targets.cpu.routines.native_threads import EVERYBODY, Sleep, emit_pause, sleep_of
 from xla_backend.targets.cpu.routines.registry import register_group
 
-# Why a run has ended before its end: partners never come, another participant failed.
-NEVER_COME, ANOTHER_FAILED = 3, 4
-
-# An engine gave up, and has an error.
-ENGINE_FAILED = 5
-
-# The header: why it has ended, how many participants stand still, how many there are here, and how
-# often to look before sleeping; i32; the address of the engine. Behind it the number of the meeting
-# that each participant waits in.
-ENDED, STILL, PARTICIPANTS, SPINS, ENGINE = 0, 4, 8, 12, 16
-HEADER_BYTES = 64
-# A place: how often all had come and, in the lower bits, how many came since; how many sleep; how
-# many members are here, 0 for all; the rank of the first; what the engine said; i32. Then the
-# addresses of tables; and for each member that is here which one of them it is, i32.
-_WORD, _SLEEPERS, HERE, FIRST, _STATUS, TABLES = 0, 4, 8, 12, 16, 64
 _CAME = (1 << 12) - 1
-_LINE = 64
 # Nanoseconds of a sleep after which a waiter looks whether the run goes on.
 _NAP = 20_000_000
-
-
-def places_start(participants: int) -> int:
-    """Where the places of a session begin."""
-    return HEADER_BYTES + _lines(4 * participants)
-
-
-def place_bytes(members: int) -> int:
-    """Of the place of a group."""
-    return numbers_start(members) + _lines(4 * members)
-
-
-def numbers_start(members: int) -> int:
-    """Where a place says which of the members here a member is."""
-    return TABLES + _lines(8 * members)
-
-
-def _lines(size: int) -> int:
-    return -(-size // _LINE) * _LINE
 
 
 def register() -> None:
@@ -165,7 +148,7 @@ def _arrive(module: ModuleWriter) -> None:
     )
     w.br(again)
     w.label(again)
-    word = _load(w, "%place", _WORD)
+    word = _load(w, "%place", WORD)
     came = w.op("and", "i32", word, str(_CAME))
     w.cond_br(w.cmp("eq", "i32", came, others), last, middle)
     w.label(middle)
@@ -186,14 +169,14 @@ def _arrive(module: ModuleWriter) -> None:
 
 def _exchange(w: FunctionWriter, old: str, new: str) -> str:
     """Whether the word of the place was still the old one, and is the new one now."""
-    word = _word(w, "%place", _WORD)
+    word = _word(w, "%place", WORD)
     exchange = w.value(f"cmpxchg ptr {word}, i32 {old}, i32 {new} seq_cst seq_cst")
     return w.value(f"extractvalue {{ i32, i1 }} {exchange}, 1")
 
 
 def _is_over(w: FunctionWriter, came: str) -> str:
     """Whether all have come since the word was this."""
-    word = _load(w, "%place", _WORD)
+    word = _load(w, "%place", WORD)
     return w.cmp("ugt", "i32", w.op("xor", "i32", word, came), str(_CAME))
 
 
@@ -217,20 +200,20 @@ def _spin(module: ModuleWriter) -> None:
 def _nap(module: ModuleWriter, sleep: Sleep) -> None:
     """void nap(ptr place, i32 came): sleep a little, until all have come at most."""
     w = module.function("pyjax.nap", [("ptr", "place"), ("i32", "came")], internal=True)
-    _add(w, "%place", _SLEEPERS, "1")
-    word = _load(w, "%place", _WORD)
+    _add(w, "%place", SLEEPERS, "1")
+    word = _load(w, "%place", WORD)
     same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(_CAME))
     with w.if_(same):
-        sleep.wait(w, _word(w, "%place", _WORD), word, "@pyjax.meeting_nap")
-    _add(w, "%place", _SLEEPERS, const("i32", -1))
+        sleep.wait(w, _word(w, "%place", WORD), word, "@pyjax.meeting_nap")
+    _add(w, "%place", SLEEPERS, const("i32", -1))
     w.ret()
 
 
 def _wake(module: ModuleWriter, sleep: Sleep) -> None:
     """void wake(ptr place): those that sleep there."""
     w = module.function("pyjax.wake_members", [("ptr", "place")], internal=True)
-    with w.if_(w.cmp("ne", "i32", _load(w, "%place", _SLEEPERS), "0")):
-        sleep.wake(w, _word(w, "%place", _WORD), EVERYBODY)
+    with w.if_(w.cmp("ne", "i32", _load(w, "%place", SLEEPERS), "0")):
+        sleep.wake(w, _word(w, "%place", WORD), EVERYBODY)
     w.ret()
 
 
@@ -241,7 +224,7 @@ def _give_up(module: ModuleWriter) -> None:
     again, fewer, done, late = (w.new_label(hint) for hint in ("again", "fewer", "done", "late"))
     w.br(again)
     w.label(again)
-    word = _load(w, "%place", _WORD)
+    word = _load(w, "%place", WORD)
     same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(_CAME))
     w.cond_br(same, fewer, late)
     w.label(fewer)
@@ -338,7 +321,7 @@ def _call_engine(module: ModuleWriter) -> None:
         arguments = "ptr %session, ptr %place, i64 %number"
         done = w.value(f"call i32 {engine}({arguments})")
         failed = w.cmp("eq", "i32", done, "0")
-        _store(w, "%place", _STATUS, w.select(failed, "i32", str(ENGINE_FAILED), "0"))
+        _store(w, "%place", STATUS, w.select(failed, "i32", str(ENGINE_FAILED), "0"))
     members = ("i32", _members_here(w))
     came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
 
@@ -358,7 +341,7 @@ def _call_engine(module: ModuleWriter) -> None:
         return []
 
     w.if_else(w.cmp("eq", "i32", came, "0"), [], let_go, wait)
-    w.ret("i32", _load(w, "%place", _STATUS))
+    w.ret("i32", _load(w, "%place", STATUS))
 
 
 def _meet(module: ModuleWriter) -> None:
@@ -408,7 +391,7 @@ def _share(module: ModuleWriter) -> None:
 
     def some() -> list[str]:
         # Behind as many lines of tables as `numbers_start` says.
-        tables = w.op("and", "i64", w.iadd(w.imul("%size", 8), _LINE - 1), str(-_LINE))
+        tables = w.op("and", "i64", w.iadd(w.imul("%size", 8), LINE - 1), str(-LINE))
         numbers = w.gep("i8", w.gep("i8", "%place", TABLES), tables)
         number = w.load("i32", w.gep("i32", numbers, "%rank"))
         first = w.load("i32", _word(w, "%place", FIRST))

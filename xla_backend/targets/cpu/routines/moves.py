@@ -3,107 +3,41 @@ data.
 
   i32 pyjax_moves(ptr arguments, ptr outputs, ptr table)
         arguments, outputs: arrays of addresses
-        table: what `table` makes of moves
+        table: what `move_tables.table` makes of moves
 
 It runs on one thread, never fails (returns 0), and does the moves in their order.
 """
 
 from __future__ import annotations
 
-import array
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from xla_backend.llvm.bytes import copy_bytes
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.move_tables import (
+    ABSOLUTE,
+    ELEMENT_BYTES,
+    FIELDS,
+    LOOKUP_FIELDS,
+    RANK,
+    SCALARS,
+    SYMBOL,
+)
 from xla_backend.targets.cpu.routines.registry import register_group
-
-SYMBOL = "pyjax_moves"
-RANK = 6  # loops of a move
-ELEMENT_BYTES = (1, 2, 4, 8, 16)
-ABSOLUTE = -1
-
-
-def number_of_result(k: int) -> int:
-    """By which a move reads from result `k`."""
-    return ABSOLUTE - 1 - k
-
-
-class Place(NamedTuple):
-    """A byte: of an argument, by its number, of a result that is read, by `number_of_result`, or of
-    one that is written, by its own number. ABSOLUTE: the offset is an address."""
-
-    number: int
-    offset: int
-
-
-class Lookup(NamedTuple):
-    """An index that is read when the move is done.
-
-    Fields:
-      place, width: where the signed integer is, and its bytes, 4 or 8.
-      most: smaller ones than 0, and larger ones than this, are clamped, or, if `drops` is 1, the
-        move is not done.
-      source_step, target_step: bytes that its value is multiplied by.
-    """
-
-    place: Place
-    width: int
-    most: int
-    drops: int
-    source_step: int
-    target_step: int
-
-
-class Move(NamedTuple):
-    """A copy of elements at one place of a grid each. Steps are in bytes.
-
-    Fields:
-      element: bytes of one.
-      sizes: of the grid, RANK of them.
-      source_steps, target_steps: from one place to the next, along each dimension of the grid.
-      lookups: what is added to where the source and the target begin.
-    """
-
-    element: int
-    source: Place
-    target: Place
-    sizes: Sequence[int]
-    source_steps: Sequence[int]
-    target_steps: Sequence[int]
-    lookups: Sequence[Lookup] = ()
-
-
-_SCALARS = 7  # element, source, target, number of the first lookup, and of that behind the last
-_FIELDS = _SCALARS + 3 * RANK
-_LOOKUP_FIELDS = 7
-
-
-def table(moves: Sequence[Move]) -> bytes:
-    """i64s: the number of moves, the fields of each, then those of all lookups."""
-    numbers, lookups = array.array("q", [len(moves)]), array.array("q")
-    for move in moves:
-        first = len(lookups) // _LOOKUP_FIELDS
-        for lookup in move.lookups:
-            lookups.extend([*lookup.place, *lookup[1:]])
-        last = first + len(move.lookups)
-        numbers.extend([move.element, *move.source, *move.target, first, last])
-        numbers.extend([*move.sizes, *move.source_steps, *move.target_steps])
-    return (numbers + lookups).tobytes()
 
 
 def _emit(module: ModuleWriter) -> None:
     w = module.function(SYMBOL, [("ptr", "args"), ("ptr", "outs"), ("ptr", "table")], result="i32")
     count = w.load("i64", "%table")
-    lookups = w.gep("i64", "%table", w.iadd(w.imul(count, _FIELDS), 1))
+    lookups = w.gep("i64", "%table", w.iadd(w.imul(count, FIELDS), 1))
     with w.loop("0", count) as move:
-        fields = _fields(w, w.gep("i64", "%table", w.iadd(w.imul(move.index, _FIELDS), 1)), _FIELDS)
-        element, *places, first, last = fields[:_SCALARS]
-        grid = [fields[_SCALARS + k * RANK : _SCALARS + (k + 1) * RANK] for k in range(3)]
+        fields = _fields(w, w.gep("i64", "%table", w.iadd(w.imul(move.index, FIELDS), 1)), FIELDS)
+        element, *places, first, last = fields[:SCALARS]
+        grid = [fields[SCALARS + k * RANK : SCALARS + (k + 1) * RANK] for k in range(3)]
         moved = [("i64", "0"), ("i64", "0"), ("i1", "true")]
         with w.loop(first, last, carries=moved) as loop:
-            entry = w.gep("i64", lookups, w.imul(loop.index, _LOOKUP_FIELDS))
-            loop.next = _looked_up(w, _fields(w, entry, _LOOKUP_FIELDS), loop.carried)
+            entry = w.gep("i64", lookups, w.imul(loop.index, LOOKUP_FIELDS))
+            loop.next = _looked_up(w, _fields(w, entry, LOOKUP_FIELDS), loop.carried)
         from_source, from_target, is_done = loop.results
         with w.if_(is_done):
             source = w.gep("i8", _readable(w, *places[:2]), from_source)

@@ -11,6 +11,7 @@ from xla_backend.targets.cpu.routines.native_threads import (
     emit_thread_start,
     sleep_of,
 )
+from xla_backend.targets.cpu.routines.pool_names import POOL_NAMES
 from xla_backend.targets.cpu.routines.pool_state import (
     JOBS,
     LEFT,
@@ -55,13 +56,6 @@ def serial_text(target: TargetInfo) -> str:
     w.ret()
     _polled(module)
     return module.to_text()
-
-
-# What a limited library calls the functions of the pool that it has under the same names itself.
-POOL_NAMES = {
-    "pyjax_num_threads": "pyjax_pool_num_threads",
-    "pyjax_parallel_for": "pyjax_pool_parallel_for",
-}
 
 
 def limited_text(target: TargetInfo, limit: int) -> str:

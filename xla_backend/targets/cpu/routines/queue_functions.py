@@ -1,31 +1,9 @@
-"""Queues of programs: each runs what it is given in order, on a thread of its own that knows
-nothing of Python, so that it never waits for the interpreter lock.
-
-A program in a queue has a *ticket*, memory of its submitter in which it says how it went. Whoever
-submits it keeps what it uses until the ticket is done. A ticket may name others of the same queue
-that it comes after: if one of them failed it does not run, and has failed as well.
-
-To wake a thread takes longer than some programs. So a program runs on the thread of who waits for
-it, if that is there first, and it will not be long; the queue's *turn* is with one thread at a
-time.
-
-API
-  queue_library()      pyjax_queue_submit, pyjax_queue_wait, pyjax_queue_help
-  Ticket               what a program says
-  QUEUE_BYTES          of a queue, zero at first; its memory stays for the life of the process
-  POSTED, CLOSED       where in a queue the number of programs that it was given is, and whether it
-                       takes none any more; i32
-"""
+"""The functions of queues (see `queues`), each written by one function here."""
 
 from __future__ import annotations
 
-import ctypes
-import sys
-
-from xla_backend.llvm.jit import Library, compile_library
-from xla_backend.llvm.target import TargetInfo, host_target
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.process.bounded_cache import once
 from xla_backend.targets.cpu.routines.clock import emit_clock
 from xla_backend.targets.cpu.routines.native_threads import (
     EVERYBODY,
@@ -35,58 +13,32 @@ from xla_backend.targets.cpu.routines.native_threads import (
     emit_thread_start,
     sleep_of,
 )
-from xla_backend.targets.cpu.routines.python_calls import (
+from xla_backend.targets.cpu.routines.queue_layout import (
+    CLOSED,
+    FAILED_BEFORE,
+    POSTED,
     QUEUE_CURRENT,
     QUEUE_STOP_BEFORE,
     QUEUE_THREAD,
-    bridge_library,
+    RING,
+    SLOT_BYTES,
+    SLOTS,
+    STOPPED,
 )
 
-
-class Ticket(ctypes.Structure):
-    """What a queue says of one program.
-
-    Fields:
-      submitted: whether a queue has taken it, as this number of its programs.
-      done: whether it has ended. Nobody else looks at the ticket then.
-      status: of its entry; negative: STOPPED, or FAILED_BEFORE: one that it comes after failed.
-      nanoseconds: that it ran.
-    """
-
-    _fields_ = (
-        ("submitted", ctypes.c_int32),
-        ("number", ctypes.c_uint32),
-        ("done", ctypes.c_int32),
-        ("status", ctypes.c_int32),
-        ("nanoseconds", ctypes.c_int64),
-    )
-
-
-STOPPED, FAILED_BEFORE = -1, -2
 _SUBMITTED, _NUMBER, _DONE, _STATUS, _NANOSECONDS = 0, 4, 8, 12, 16
 
 # A queue: counts of programs that came and went (also what sleepers wait for), how many wait for
-# the latter, whether the thread sleeps, whether there is one, a lock of submitters, the places of
-# python_calls, whether it is closed, and the turn: free, taken, or taken and waited for. Then the
+# the latter, whether the thread sleeps, whether there is one, a lock of submitters, the places that
+# others look at, whether it is closed, and the turn: free, taken, or taken and waited for. Then the
 # ring: ticket, entry, its three arguments, and tickets that it comes after, addresses and a null.
-POSTED, _COMPLETED, _WAITERS, _SLEEPING, _STARTED, _LOCK = range(0, 24, 4)
-CLOSED, _TURN = 40, 44
+_, _COMPLETED, _WAITERS, _SLEEPING, _STARTED, _LOCK = range(POSTED, 24, 4)
+_TURN = 44
 _FREE, _TAKEN, _WANTED = "0", "1", "2"
-_RING, _SLOTS, _SLOT_BYTES = 64, 64, 48
-assert {QUEUE_THREAD, QUEUE_CURRENT, QUEUE_STOP_BEFORE} == {24, 32, 36}
-QUEUE_BYTES = _RING + _SLOTS * _SLOT_BYTES
-_TICKET, _ENTRY, _ARGUMENTS, _OUTPUTS, _THIRD, _AFTER = range(0, 48, 8)
+assert {QUEUE_THREAD, QUEUE_CURRENT, QUEUE_STOP_BEFORE, CLOSED} == {24, 32, 36, 40}
+_TICKET, _ENTRY, _ARGUMENTS, _OUTPUTS, _THIRD, _AFTER = range(0, SLOT_BYTES, 8)
 # About 10 us of pauses, of a thread that has run out of programs.
 _SPINS = 1000
-
-
-@once
-def queue_library() -> Library:
-    """The functions of queues. The library is never unmapped: its threads do not end."""
-    text = queue_text(host_target(), sys.platform.startswith("linux"))
-    library = compile_library(text, bridge_library().addresses(), cache=True)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
-    return library
 
 
 def queue_text(target: TargetInfo, linux: bool) -> str:
@@ -120,8 +72,8 @@ def _add(w: FunctionWriter, base: str, place: int, count: int) -> None:
 
 
 def _slot(w: FunctionWriter, number: str) -> str:
-    index = w.cast("zext", "i32", w.op("and", "i32", number, str(_SLOTS - 1)), "i64")
-    return w.gep("i8", "%queue", w.iadd(w.imul(index, _SLOT_BYTES), _RING))
+    index = w.cast("zext", "i32", w.op("and", "i32", number, str(SLOTS - 1)), "i64")
+    return w.gep("i8", "%queue", w.iadd(w.imul(index, SLOT_BYTES), RING))
 
 
 def _has_failed_before(module: ModuleWriter) -> None:
@@ -279,7 +231,7 @@ def _submit(module: ModuleWriter, sleep: Sleep) -> None:
         _store(w, "%queue", _STARTED, w.cast("zext", "i1", started, "i32"))
     posted = _load(w, "%queue", POSTED)
     waiting = w.op("sub", "i32", posted, _load(w, "%queue", _COMPLETED))
-    room = w.cmp("ult", "i32", waiting, str(_SLOTS))
+    room = w.cmp("ult", "i32", waiting, str(SLOTS))
     works = w.cmp("ne", "i32", _load(w, "%queue", _STARTED), "0")
     opened = w.cmp("eq", "i32", _load(w, "%queue", CLOSED), "0")
     with w.if_(w.op("and", "i1", w.op("and", "i1", room, works), opened)):

@@ -29,24 +29,28 @@ import ctypes
 import os
 import sys
 
-from xla_backend.llvm.jit import Library, compile_library
+from xla_backend.llvm.jit import Library
 from xla_backend.llvm.target import host_target
 from xla_backend.process.bounded_cache import once
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime import host_threads
-from xla_backend.targets.cpu.routines.pool_functions import (
-    POOL_NAMES,
-    limited_text,
-    pool_text,
-    serial_text,
-)
+from xla_backend.targets.cpu.routines.kept_objects import kept_object
+from xla_backend.targets.cpu.routines.pool_names import POOL_NAMES
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
+
+_FUNCTIONS = "xla_backend.targets.cpu.routines.pool_functions"
+_pool_text = on_first_use(_FUNCTIONS, "pool_text")
+_limited_text = on_first_use(_FUNCTIONS, "limited_text")
+_serial_text = on_first_use(_FUNCTIONS, "serial_text")
+_LINUX = sys.platform.startswith("linux")
 
 
 @once
 def pool_library() -> Library:
     """The pool of this process, with its default number of threads."""
-    text = pool_text(host_target(), sys.platform.startswith("linux"))
-    library = compile_library(text, bridge_library().addresses(), cache=True)
+    target = host_target()
+    code = kept_object("pool", target, lambda: _pool_text(target, _LINUX))
+    library = Library(code, bridge_library().addresses())
     host_threads.keep_number_in(
         library.function("pyjax_num_threads", ctypes.c_int32),
         library.function("pyjax_set_num_threads", None, ctypes.c_int32),
@@ -65,10 +69,12 @@ def threads_library(limit: int | None) -> Library:
     if limit is None:
         return pool_library()
     addresses = dict(bridge_library().addresses())
+    target = host_target()
     if limit == 1:
-        text = serial_text(host_target())
+        code = kept_object("serial pool", target, lambda: _serial_text(target))
     else:
         pool = pool_library().addresses()
         addresses |= {hidden: pool[name] for name, hidden in POOL_NAMES.items()}
-        text = limited_text(host_target(), limit)
-    return compile_library(text, addresses, cache=True)
+        text = lambda: _limited_text(target, limit)
+        code = kept_object("limited pool", target, text, str(limit))
+    return Library(code, addresses)

@@ -8,6 +8,7 @@ from xla_backend.llvm.target import host_target, make_target
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.targets.cpu.routines import library as routines
 from xla_backend.targets.cpu.routines import registry
+from xla_backend.targets.cpu.routines.subjects import declare_kernels
 
 PROGRAMS = {
     "product": """ENTRY e {
@@ -44,13 +45,13 @@ ENTRY e {
 def built(monkeypatch):
     """(target, fast-math flags) of each group of kernels that is asked for."""
     seen = []
-    group_object = registry.group_object
+    group_object = routines.group_object
 
     def recorded(group, target, fast_math=()):
         seen.append((target, fast_math))
         return group_object(group, target, fast_math)
 
-    monkeypatch.setattr(registry, "group_object", recorded)
+    monkeypatch.setattr(routines, "group_object", recorded)
     monkeypatch.setattr(routines, "_libraries", BoundedCache(Budget("test", entries=8)))
     return seen
 
@@ -75,7 +76,7 @@ def test_fast_math_reaches_the_library(built):
 
 
 def test_text_of_a_group_depends_on_target_and_flags():
-    routines.declare_kernels()
+    declare_kernels()
     wide = make_target("x86_64-unknown-linux-gnu", "x86-64-v4")
     narrow = make_target("x86_64-unknown-linux-gnu", "x86-64-v2")
     assert "<16 x float>" in registry.group_module("gemm_f32", wide).to_text()

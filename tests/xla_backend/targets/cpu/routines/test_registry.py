@@ -5,20 +5,21 @@ import pytest
 from tests.threads import together
 from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.routines import registry
-from xla_backend.targets.cpu.routines.library import declare_kernels, kernel_library
+from xla_backend.targets.cpu.routines.library import KernelLibrary, kernel_library
+from xla_backend.targets.cpu.routines.subjects import declare_kernels
 
 
 def test_first_use_by_several_threads_builds_a_group_once(monkeypatch):
     builds = []
-    build = registry.KernelLibrary._build
+    build = KernelLibrary._build
 
     def counted(self, group):
         builds.append(group)
         build(self, group)
 
     declare_kernels()
-    monkeypatch.setattr(registry.KernelLibrary, "_build", counted)
-    fresh = registry.KernelLibrary(host_target())
+    monkeypatch.setattr(KernelLibrary, "_build", counted)
+    fresh = KernelLibrary(host_target())
     found = together(*[lambda: fresh["pyjax_sort_u8"]] * 4)
     assert builds == ["sort_u8"]
     assert len(set(found)) == 1

@@ -1,0 +1,88 @@
+"""A process whose programs are on disk: what it loads, and that its results are the same bits."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Names of programs, and their results.
+PROGRAM = """
+import hashlib, json, sys
+import numpy as np
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import lax
+
+x = np.linspace(-2, 2, 5000, dtype=np.float32)
+a = np.arange(1600, dtype=np.float32).reshape(40, 40) % 7
+table = np.arange(30000.0).astype(np.float32)
+PROGRAMS = {
+    "elementwise": lambda: pyjax.jit(lambda x: jnp.sin(x) * 2 + 1)(x[:100]),
+    "fused": lambda: pyjax.jit(lambda x: jnp.exp(x).sum() + jnp.tanh(x).max())(x),
+    "product": lambda: pyjax.jit(lambda a: jnp.tanh(a @ a.T))(a),
+    "sort": lambda: pyjax.jit(lambda x: jnp.sort(-x))(x),
+    "loop": lambda: pyjax.jit(lambda x: lax.fori_loop(0, 9, lambda i, c: c * 0.5 + i, x))(x),
+    "moves": lambda: pyjax.jit(lambda a: a[3:9, ::2].T)(a),
+    "constant": lambda: pyjax.jit(lambda x: x + table[:5000])(x),
+    "closed over": lambda: pyjax.jit(lambda i: jnp.asarray(table)[i])(np.int32([7, 29999])),
+    "random": lambda: pyjax.jit(lambda k: pyjax.random.normal(k, (100,)))(pyjax.random.key(3)),
+    "eager": lambda: jnp.asarray(x) * 3,
+    "library of the host": lambda: pyjax.jit(lambda x: abs(jnp.fft.fft(x[:1009])))(x),
+    "callback": lambda: pyjax.jit(
+        lambda x: pyjax.pure_callback(lambda x: 2 * x, pyjax.ShapeDtypeStruct((9,), x.dtype), x)
+    )(x[:9]),
+}
+found = {}
+for name in sys.argv[1:] or PROGRAMS:
+    found[name] = hashlib.sha256(np.asarray(PROGRAMS[name]()).tobytes()).hexdigest()
+print(json.dumps([found, sorted(sys.modules)]))
+"""
+# Of these a process needs nothing whose programs are on disk.
+COMPILER = (
+    "xla_backend.codegen", "xla_backend.kernels.from_hlo", "xla_backend.kernels.schedule",
+    "xla_backend.llvm.writer", "xla_backend.passes", "xla_backend.program.build",
+    "xla_backend.spmd.pipeline", "xla_backend.targets.cpu.compiler",
+    "xla_backend.targets.cpu.routines.subjects", "scipy",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def run(directory, *names):
+    environment = {**os.environ, "PYJAX_CACHE_DIR": str(directory)}
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, *names]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results, modules = json.loads(done.stdout.splitlines()[-1])
+    return results, set(modules)
+
+
+@pytest.fixture(scope="module")
+def cold(directory):
+    return run(directory)[0]
+
+
+def test_the_compiler_is_not_loaded(cold, directory):
+    names = [name for name in cold if name not in ("callback", "library of the host")]
+    results, modules = run(directory, *names)
+    assert results == {name: cold[name] for name in names}
+    assert not modules.intersection(COMPILER)
+
+
+def test_programs_that_call_the_host_bring_what_they_call(cold, directory):
+    results, modules = run(directory, "library of the host")
+    assert results["library of the host"] == cold["library of the host"]
+    assert "scipy.fft" in modules and "xla_backend.targets.cpu.compiler" not in modules
+    assert run(directory, "callback")[0]["callback"] == cold["callback"]
+
+
+def test_what_is_not_on_disk_is_compiled_beside_what_is(cold, directory, tmp_path):
+    before = run(tmp_path, "sort")[0]
+    results, modules = run(tmp_path)
+    assert results == cold and before["sort"] == cold["sort"]
+    assert "xla_backend.targets.cpu.compiler" in modules

@@ -1,0 +1,39 @@
+"""The memory of a session and its places (see `meetings`), as native code and Python know it."""
+
+from __future__ import annotations
+
+# Why a run has ended before its end: partners never come, another participant failed.
+NEVER_COME, ANOTHER_FAILED = 3, 4
+
+# An engine gave up, and has an error.
+ENGINE_FAILED = 5
+
+# The header: why it has ended, how many participants stand still, how many there are here, and how
+# often to look before sleeping; i32; the address of the engine. Behind it the number of the meeting
+# that each participant waits in.
+ENDED, STILL, PARTICIPANTS, SPINS, ENGINE = 0, 4, 8, 12, 16
+HEADER_BYTES = 64
+# A place: how often all had come and, in the lower bits, how many came since; how many sleep; how
+# many members are here, 0 for all; the rank of the first; what the engine said; i32. Then the
+# addresses of tables; and for each member that is here which one of them it is, i32.
+WORD, SLEEPERS, HERE, FIRST, STATUS, TABLES = 0, 4, 8, 12, 16, 64
+LINE = 64
+
+
+def places_start(participants: int) -> int:
+    """Where the places of a session begin."""
+    return HEADER_BYTES + _lines(4 * participants)
+
+
+def place_bytes(members: int) -> int:
+    """Of the place of a group."""
+    return numbers_start(members) + _lines(4 * members)
+
+
+def numbers_start(members: int) -> int:
+    """Where a place says which of the members here a member is."""
+    return TABLES + _lines(8 * members)
+
+
+def _lines(size: int) -> int:
+    return -(-size // LINE) * LINE

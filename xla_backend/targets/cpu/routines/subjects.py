@@ -1,0 +1,59 @@
+"""All groups of kernels, and who writes them."""
+
+from __future__ import annotations
+
+from xla_backend.llvm.target import TargetInfo
+from xla_backend.process.bounded_cache import once
+from xla_backend.targets.cpu.routines import (
+    blocked_matrices,
+    conv,
+    cumulative,
+    fft,
+    gemm,
+    lapack,
+    meetings,
+    moves,
+    registry,
+    selection,
+    small_eigen,
+    small_matrices,
+    small_reflectors,
+    small_singular,
+    sort,
+)
+
+_SUBJECTS = (
+    gemm,
+    conv,
+    fft,
+    sort,
+    selection,
+    cumulative,
+    meetings,
+    small_eigen,
+    moves,
+    small_matrices,
+    small_reflectors,
+    small_singular,
+    blocked_matrices,
+    lapack,
+)
+
+
+@once
+def declare_kernels() -> None:
+    """Makes every group of kernels known, once."""
+    for subject in _SUBJECTS:
+        subject.register()
+
+
+def group_text(group: str, target: TargetInfo, fast_math: tuple[str, ...]) -> str:
+    """The LLVM text of a group."""
+    declare_kernels()
+    return registry.group_module(group, target, fast_math).to_text()
+
+
+def groups_by_symbol() -> dict[str, str]:
+    """The group of each kernel."""
+    declare_kernels()
+    return registry.owners()
