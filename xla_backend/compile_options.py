@@ -43,6 +43,7 @@ class CompileOptions:
       fast_math: LLVM's fast-math flags of every floating-point instruction; empty for IEEE.
       dump: what to write where, or None.
       target: what code is made for; None: this machine.
+      processes: how many run programs of several devices together.
       gpu: what is done otherwise than usual for GPUs.
       profile_version: of the profiles that guide compilation; it is recorded, and tells programs
         apart that are kept on disk.
@@ -71,6 +72,7 @@ class CompileOptions:
     fast_math: tuple[str, ...] = ()
     dump: DumpOptions | None = None
     target: Target | None = None
+    processes: int = 1
     gpu: GpuOptions = field(default_factory=GpuOptions)
     profile_version: int = 0
     profiled_runs: int = 0

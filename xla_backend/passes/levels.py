@@ -53,6 +53,7 @@ LEVELS: dict[str, int] = {
     "all-gather-dynamic-slice-simplifier": 1,
     "all-reduce-reassociate": 1,
     "reduce-scatter-creator": 1,
+    "all-reduce-decomposition": 1,
     "all-reduce-combiner": 1,
     "all-gather-combiner": 1,
     "reduce-scatter-combiner": 1,

@@ -11,6 +11,7 @@ from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes.all_gather_dynamic_slice_simplifier import (
     AllGatherDynamicSliceSimplifier,
 )
+from xla_backend.passes.all_reduce_decomposition import AllReduceDecomposition
 from xla_backend.passes.all_reduce_reassociate import AllReduceReassociation
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.collective_combiner import (
@@ -64,6 +65,31 @@ def check(hlo_pass: HloPass, body: str, *, expect_change: bool = True) -> None:
 
 
 CHANGED = {
+    "a large sum": (
+        AllReduceDecomposition(least_bytes=96),
+        f"""
+      // CHECK: %[[R:.*]] = f32[24] reshape(%x)
+      // CHECK: %[[S:.*]] = f32[6] reduce-scatter(%[[R]])
+      // CHECK: %[[G:.*]] = f32[24] all-gather(%[[S]])
+      // CHECK: ROOT %{{{{.*}}}} = f32[4,6] reshape
+      x = f32[4,6] parameter(0)
+      ROOT r = f32[4,6] all-reduce(x), {ALL}{ADD}
+    """,
+    ),
+    "large and small ones, whose elements are no multiple of the members": (
+        AllReduceDecomposition(least_bytes=96),
+        f"""
+      // CHECK-DAG: f32[28] pad(
+      // CHECK-DAG: f32[32] pad(
+      // CHECK: (f32[7], f32[8]) reduce-scatter
+      // CHECK: (f32[28], f32[32]) all-gather
+      // CHECK: all-reduce(%y)
+      x = f32[5,5] parameter(0)
+      y = f32[4] parameter(1)
+      w = f32[31] parameter(2)
+      ROOT r = (f32[5,5], f32[4], f32[31]) all-reduce(x, y, w), {ALL}{MAX}
+    """,
+    ),
     "a sum of sums": (
         AllReduceReassociation(),
         f"""
@@ -223,6 +249,20 @@ CHANGED = {
 }
 TWO = "x = f32[8] parameter(0)\ny = f32[8] parameter(1)\n"
 KEPT = {
+    "a small sum": (
+        AllReduceDecomposition(),
+        f"""
+      x = f32[5] parameter(0)
+      ROOT r = f32[5] all-reduce(x), {ALL}{ADD}
+    """,
+    ),
+    "a large sum of two": (
+        AllReduceDecomposition(least_bytes=1),
+        f"""
+      x = f32[5] parameter(0)
+      ROOT r = f32[5] all-reduce(x), {PAIRS}{ADD}
+    """,
+    ),
     "sums of other groups": (
         AllReduceReassociation(),
         f"{TWO}a = f32[8] all-reduce(x), {PAIRS}{ADD}\nb = f32[8] all-reduce(y), {CROSS}{ADD}\n"

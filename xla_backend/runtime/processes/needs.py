@@ -25,10 +25,17 @@ class Cut(NamedTuple):
     def is_everything(self) -> bool:
         return len(self.wanted) == self.columns
 
+    def start(self, nbytes: int) -> int | None:
+        """Where it begins in an operand of so many bytes, if it is one piece of that."""
+        first, last = self.wanted[0], self.wanted[-1]
+        is_piece = self.rows == 1 and self.wanted == tuple(range(first, last + 1))
+        return nbytes // self.columns * first if self.is_everything or is_piece else None
+
     def of(self, operand: np.ndarray) -> np.ndarray:
         """The bytes, of an operand's."""
-        if self.is_everything:
-            return operand
+        start = self.start(operand.nbytes)
+        if start is not None:
+            return operand[start : start + self.size(operand.nbytes)]
         return self.table(operand)[:, list(self.wanted), :].reshape(-1)
 
     def size(self, nbytes: int) -> int:

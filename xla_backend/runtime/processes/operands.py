@@ -59,9 +59,10 @@ def placed(
         nbytes = site.operands[operand].byte_size
         part = payload[start : start + cut.size(nbytes)]
         start += -(-part.nbytes // ALIGNMENT) * ALIGNMENT
-        if not cut.is_everything:
-            whole = aligned_bytes(nbytes)
+        behind = cut.start(nbytes)  # what lies before it nobody reads
+        if behind is None:
+            behind, whole = 0, aligned_bytes(nbytes)
             cut.put(whole, part)
             part = whole
             yield whole
-        tables[rank][operand] = part.ctypes.data
+        tables[rank][operand] = part.ctypes.data - behind

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import CustomCallAttributes
@@ -81,8 +82,10 @@ class CpuClient(HloClient):
 
     def _find(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         content = ""
-        if module.num_partitions > 1 and joined() is not None:
+        shared = joined()
+        if module.num_partitions > 1 and shared is not None:
             content = module_fingerprint(module, pointers=False, objects=[])
+            options = replace(options, processes=shared.world.count)
         executable = find_program(module, options, self._local[0])
         executable.content = content
         return executable

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.passes.all_reduce_decomposition import AllReduceDecomposition
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.collective_combiner import (
     AllGatherCombiner,
@@ -48,6 +49,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         simplification(options),
         # Behind simplification, which finds those that are equal or dead.
         AllReduceCombiner(most_bytes=None),
+        *([AllReduceDecomposition()] if options.processes > 1 else []),
         AllGatherCombiner(),
         ReduceScatterCombiner(),
         *before_fusion(),
