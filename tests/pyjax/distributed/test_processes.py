@@ -64,7 +64,7 @@ def _slowest_error(output: str) -> float:
 def test_ends_of_one(how: str, text: str) -> None:
     """The other raises, with its line, and all end."""
     done = run("ending.py", 2, how)
-    assert done.returncode != 0 and _slowest_error(done.output) < 10, done.output
+    assert done.returncode != 0 and _slowest_error(done.output) < 20, done.output
     for part in ("process 0 waits in %all-reduce", text, "total(x)", "ending.py:2"):
         assert part in done.output, (part, done.output)
 
@@ -85,7 +85,7 @@ def test_a_killed_process(supervised: bool) -> None:
     done = run("ending.py", 3, "kill", supervised=supervised)
     assert done.returncode != 0
     if supervised:
-        assert _slowest_error(done.output) < 10, done.output
+        assert _slowest_error(done.output) < 20, done.output
         assert "process 1 is gone without a word" in done.output, done.output
         assert "waits in %all-reduce" in done.output and "ending.py:2" in done.output
     assert _shared_files() <= before

@@ -14,7 +14,7 @@ from pyjax import P
 from pyjax.sharding import NamedSharding
 
 how = sys.argv[1]
-pyjax.distributed.initialize(heartbeat_timeout_seconds=3)
+pyjax.distributed.initialize(heartbeat_timeout_seconds=6)
 mesh = pyjax.make_mesh((pyjax.device_count(),), ("i",))
 x = pyjax.device_put(np.ones(6, np.float32), NamedSharding(mesh, P("i")))
 total = pyjax.jit(lambda x: x.sum())
