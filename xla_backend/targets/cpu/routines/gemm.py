@@ -15,10 +15,29 @@ from functools import partial
 from typing import NamedTuple
 
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.llvm.types import bits_of, register_type
+from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.gemm_context import (
+    BATCHED,
+    EPILOGUE,
+    FIELDS,
+    OUTER,
+    PRODUCT,
+    Context,
+    ceil_div,
+    element_type,
+    packed_element,
+    parameters,
+)
 from xla_backend.targets.cpu.routines.gemm_micro import emit_micro_kernel, micro_name
 from xla_backend.targets.cpu.routines.gemm_pack import emit_pack_a, emit_pack_b
+from xla_backend.targets.cpu.routines.gemm_split import (
+    SPLIT,
+    emit_is_split,
+    emit_split,
+    split_of,
+    splits,
+)
 from xla_backend.targets.cpu.routines.gemm_tiles import (
     GEMM_TYPES,
     GemmType,
@@ -30,27 +49,16 @@ from xla_backend.targets.cpu.routines.gemm_vector import emit_matrix_vector
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.workspace import emit_workspace
 
-# The context shared by the tasks of one product: i64 slots (pointers as integers).
-_FIELDS = (
-    "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc piece first row_blocks rows_per_block "
-    "column_blocks panels_per_block panels bsA bsB bsC epilogue data batch weight inner osA osB"
-).split()
-_POINTERS = frozenset("A B C packA packB epilogue data".split())
-_SLOT = {name: i for i, name in enumerate(_FIELDS)}
-# Parameters of the entry points, in order.
-_PRODUCT = "M N K A rsA csA B rsB csB C ldc flags".split()
-_BATCHED = "M N K A bsA rsA csA B bsB rsB csB C bsC ldc flags".split()
-_EPILOGUE = "epilogue data batch weight".split()
-_OUTER = "inner osA osB".split()
 # Below this many multiply-adds threads cost more than they give (about 15 us of one core).
 _PARALLEL_WORK = 1 << 20
 # A block that is handed to an epilogue: rows in register tiles, columns in panels. Small enough for
 # the first-level cache, and wide enough for loops along its rows.
 _BLOCK_TILES = 8
 _BLOCK_PANELS = 4
-# A B of up to this many bytes stays in the first-level cache and needs no packing (measured: from
-# 128 x 128 on packing wins).
+# A B of up to this many bytes stays in the first-level cache and needs no packing; nor is packing
+# any worth for so few tiles of rows.
 _DIRECT_BYTES = 16 * 1024
+_DIRECT_TILES = 8
 # A B in place of more bytes comes from far away: some rows at a time, so that what is read of each
 # goes on where it ended. One panel down all of K would touch three lines of every page.
 _FAR_BYTES = 1 << 20
@@ -59,19 +67,27 @@ _FAR_ROWS = 128
 
 # How a product runs. Programs know the sizes and call a routine that has one way only, such as
 # `pyjax_gemm_f32.direct`, which is little code; one without a suffix chooses at run time.
-PATHS = ("vector", "direct", "transposed", "packed")
+_WHOLE = ("vector", "direct", "transposed", "packed")
+PATHS = (*_WHOLE, *(f"{SPLIT}{path}" for path in _WHOLE[1:]))
 
 
 def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> str:
     """The way that a product of these sizes and strides takes, as the routine with all of them
     would choose."""
+    parts, depth = split_of(t, *(numbers[name] for name in "MNK"))
+    if parts > 1:
+        return SPLIT + _whole_path_of(t, target, {**numbers, "K": depth})
+    return _whole_path_of(t, target, numbers)
+
+
+def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> str:
     one = [name for name, number in numbers.items() if number == 1]
     if _has_vector_kernels(t) and any(all(n in one for n in names) for names in _VECTOR_CASES):
         return "vector"
     if _has_direct_kernels(t, target) and "csB" in one and ("csA" in one or "rsA" in one):
         tile = tile_for(t, target)
         near = numbers["K"] * numbers["N"] * t.source.byte_size <= _DIRECT_BYTES
-        if near or numbers["M"] <= 2 * tile.rows or numbers["N"] <= tile.columns:
+        if near or numbers["M"] <= _DIRECT_TILES * tile.rows or numbers["N"] <= tile.columns:
             return "direct" if "csA" in one else "transposed"
     return "packed"
 
@@ -92,47 +108,6 @@ def _has_vector_kernels(t: GemmType) -> bool:
 def _has_direct_kernels(t: GemmType, target: TargetInfo) -> bool:
     """Access to B in place needs masked vectors for the last columns."""
     return not t.needs_packing and target.has_masks
-
-
-class _Context:
-    """Typed access to the task context in memory."""
-
-    def __init__(self, w: FunctionWriter, ptr: str) -> None:
-        self.w = w
-        self.ptr = ptr
-
-    def get(self, name: str) -> str:
-        w = self.w
-        ty = "ptr" if name in _POINTERS else "i64"
-        return w.load_invariant(ty, w.gep("i64", self.ptr, _SLOT[name]), 8)
-
-    def set(self, name: str, value: str) -> None:
-        w = self.w
-        ty = "ptr" if name in _POINTERS else "i64"
-        w.store(ty, value, w.gep("i64", self.ptr, _SLOT[name]), 8)
-
-
-def _parameters(*names: str) -> list[tuple[str, str]]:
-    return [("ptr" if name in _POINTERS else "i64", name) for name in names]
-
-
-def _element(t: GemmType, which: str) -> str:
-    """LLVM type whose size is one element of a matrix (complex: the pair)."""
-    from_type = t.target if which == "C" else t.source
-    if from_type.is_complex:
-        part = register_type(from_type)
-        return f"{{ {part}, {part} }}"
-    return f"i{8 * from_type.byte_size}"
-
-
-def _packed_element(t: GemmType) -> tuple[str, int]:
-    """(scalar, scalars per element) of packed panels."""
-    return register_type(t.compute), 2 if t.compute.is_complex else 1
-
-
-def _ceil_div(w: FunctionWriter, a: str, b: str | int) -> str:
-    """Rounded-up quotient of non-negative i64 values."""
-    return w.op("udiv", "i64", w.iadd(a, w.isub(b, 1)), str(b))
 
 
 def _panel_start(w: FunctionWriter, panels: str, vectors: str, index: str) -> str:
@@ -164,6 +139,8 @@ class _Driver:
     def __init__(self, module: ModuleWriter, t: GemmType, path: str | None = None) -> None:
         self.module = module
         self.suffix = "" if path is None else f".{path}"
+        # How the parts of K are multiplied, where the path is to split it.
+        self.inner = path.removeprefix(SPLIT) if path and path.startswith(SPLIT) else None
         self.vector = _has_vector_kernels(t) and path in (None, "vector")
         self.direct = _has_direct_kernels(t, module.target) and path in (None, "direct")
         self.transposed = _has_direct_kernels(t, module.target) and path in (None, "transposed")
@@ -171,7 +148,7 @@ class _Driver:
         self.t = t
         self.tile: Tile = tile_for(t, module.target)
         self.prefix = f"gemm.{t.name}"
-        self.packed, self.parts = _packed_element(t)
+        self.packed, self.parts = packed_element(t)
         self.group = depth_group(t, module.target)
 
     # ---- tasks ---------------------------------------------------------------------------------
@@ -226,7 +203,7 @@ class _Driver:
         w = self.module.function(
             f"{self.prefix}.{layout}", [("ptr", "ctx"), ("i64", "block")], internal=True
         )
-        ctx = _Context(w, "%ctx")
+        ctx = Context(w, "%ctx")
         lanes = str(self.tile.lanes)
         m, n = ctx.get("M"), ctx.get("N")
         column_blocks = ctx.get("column_blocks")
@@ -238,7 +215,7 @@ class _Driver:
         panels, per_block = ctx.get("panels"), ctx.get("panels_per_block")
         panel_lo = w.imul(column_block, per_block)
         panel_hi = w.imin(w.iadd(panel_lo, per_block), panels)
-        vectors = _ceil_div(w, n, lanes)
+        vectors = ceil_div(w, n, lanes)
         if layout == "packed":
             with w.if_(w.cmp("eq", "i64", column_block, "0")):
                 self._pack_rows(w, ctx, row_lo, row_hi)
@@ -248,7 +225,7 @@ class _Driver:
         block_rows = self.tile.rows * _BLOCK_TILES
         height = w.select(has_epilogue, "i64", str(block_rows), w.imax(w.isub(row_hi, row_lo), 1))
         block_columns = self.tile.columns * _BLOCK_PANELS
-        scratch = w.alloca(_element(self.t, "C"), block_rows * block_columns, 64)
+        scratch = w.alloca(element_type(self.t, "C"), block_rows * block_columns, 64)
         with (
             w.loop(row_lo, row_hi, height) as chunk,
             w.loop("0", ctx.get("kc"), ctx.get("piece"), guard=False) as part,
@@ -267,7 +244,7 @@ class _Driver:
                 last = _panel_start(w, panels, vectors, w.iadd(columns.index, 1))
                 column = w.imul(first, lanes)
                 valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
-                place = w.gep(_element(self.t, "C"), block[0], w.isub(column, start))
+                place = w.gep(element_type(self.t, "C"), block[0], w.isub(column, start))
                 panel = _Panel(column, w.isub(last, first), valid)
                 self._multiply_panel(w, ctx, layout, rows, panel, depth, (place, block[1]))
             with w.if_(finish):
@@ -277,7 +254,7 @@ class _Driver:
                 self._call_epilogue(w, ctx, rows, (start, count), block)
         w.ret()
 
-    def _part_of_depth(self, w: FunctionWriter, ctx: _Context, done: str) -> _Depth:
+    def _part_of_depth(self, w: FunctionWriter, ctx: Context, done: str) -> _Depth:
         """The piece of K that begins after so many of those that the context speaks of."""
         length = w.imin(ctx.get("piece"), w.isub(ctx.get("kc"), done))
         later = w.cmp("sgt", "i64", done, "0")
@@ -285,20 +262,20 @@ class _Driver:
         return _Depth(w.iadd(ctx.get("pc"), done), length, accumulate)
 
     def _block_of_c(
-        self, w: FunctionWriter, ctx: _Context, row: str, column: str, scratch: str
+        self, w: FunctionWriter, ctx: Context, row: str, column: str, scratch: str
     ) -> tuple[str, str]:
         """Where a block of results goes, and its row stride: into C, or if there is none to
         scratch memory."""
         c, ldc = ctx.get("C"), ctx.get("ldc")
         none = w.cmp("eq", "ptr", c, "null")
-        place = w.gep(_element(self.t, "C"), c, w.iadd(w.imul(row, ldc), column))
+        place = w.gep(element_type(self.t, "C"), c, w.iadd(w.imul(row, ldc), column))
         stride = w.select(none, "i64", str(self.tile.columns * _BLOCK_PANELS), ldc)
         return w.select(none, "ptr", scratch, place), stride
 
     def _call_epilogue(
         self,
         w: FunctionWriter,
-        ctx: _Context,
+        ctx: Context,
         rows: tuple[str, str],
         columns: tuple[str, str],
         block: tuple[str, str],
@@ -311,7 +288,7 @@ class _Driver:
     def _multiply_panel(
         self,
         w: FunctionWriter,
-        ctx: _Context,
+        ctx: Context,
         layout: str,
         rows: tuple[str, str],
         panel: _Panel,
@@ -329,14 +306,17 @@ class _Driver:
         else:
             b_step = ctx.get("rsB")
             at = w.iadd(column, w.imul(pc, b_step))
-            b_ptr = w.gep(_element(self.t, "B"), ctx.get("B"), at)
+            b_ptr = w.gep(element_type(self.t, "B"), ctx.get("B"), at)
 
         def columns_of(v: int) -> None:
             def rows_of(row: str, height: int) -> None:
                 a_ptr, a_step = self._rows_of_a(w, ctx, layout, row, height, depth)
                 offset = w.imul(w.isub(row, rows[0]), block[1])
                 args = [("ptr", a_ptr), ("i64", a_step), ("ptr", b_ptr), ("i64", b_step)]
-                args += [("ptr", w.gep(_element(self.t, "C"), block[0], offset)), ("i64", block[1])]
+                args += [
+                    ("ptr", w.gep(element_type(self.t, "C"), block[0], offset)),
+                    ("i64", block[1]),
+                ]
                 args += [("i64", kc), ("i64", valid), ("i64", accumulate)]
                 micro_layout = "rows" if layout == "direct" else "columns"
                 self._call_micro(w, height, v, micro_layout, args)
@@ -347,10 +327,10 @@ class _Driver:
 
     def _packed_depth(self, w: FunctionWriter, length: str) -> str:
         """How many elements of a packed panel so much of K is."""
-        return length if self.group == 1 else _ceil_div(w, length, self.group)
+        return length if self.group == 1 else ceil_div(w, length, self.group)
 
     def _rows_of_a(
-        self, w: FunctionWriter, ctx: _Context, layout: str, row: str, height: int, depth: _Depth
+        self, w: FunctionWriter, ctx: Context, layout: str, row: str, height: int, depth: _Depth
     ) -> tuple[str, str]:
         """Address of rows of A for the micro-kernel, and its step along K."""
         if layout == "packed":
@@ -358,16 +338,16 @@ class _Driver:
             return w.gep(self.packed, ctx.get("packA"), offset), str(height * self.parts)
         rs, cs = ctx.get("rsA"), ctx.get("csA")
         offset = w.iadd(w.imul(row, rs), w.imul(depth.start, cs))
-        a_ptr = w.gep(_element(self.t, "A"), ctx.get("A"), offset)
+        a_ptr = w.gep(element_type(self.t, "A"), ctx.get("A"), offset)
         return a_ptr, rs if layout == "direct" else cs
 
-    def _pack_rows(self, w: FunctionWriter, ctx: _Context, row_lo: str, row_hi: str) -> None:
+    def _pack_rows(self, w: FunctionWriter, ctx: Context, row_lo: str, row_hi: str) -> None:
         kc, pc = ctx.get("kc"), ctx.get("pc")
         rs, cs = ctx.get("rsA"), ctx.get("csA")
 
         def pack(row: str, height: int) -> None:
             index = w.iadd(w.imul(row, rs), w.imul(pc, cs))
-            source = w.gep(_element(self.t, "A"), ctx.get("A"), index)
+            source = w.gep(element_type(self.t, "A"), ctx.get("A"), index)
             offset = w.imul(w.imul(row, self._packed_depth(w, kc)), self.parts)
             packed = w.gep(self.packed, ctx.get("packA"), offset)
             w.call(
@@ -383,9 +363,9 @@ class _Driver:
         w = self.module.function(
             f"{self.prefix}.packBtask", [("ptr", "ctx"), ("i64", "panel")], internal=True
         )
-        ctx = _Context(w, "%ctx")
+        ctx = Context(w, "%ctx")
         n, kc, lanes = ctx.get("N"), ctx.get("kc"), str(self.tile.lanes)
-        vectors = _ceil_div(w, n, lanes)
+        vectors = ceil_div(w, n, lanes)
         panels = ctx.get("panels")
         first = _panel_start(w, panels, vectors, "%panel")
         last = _panel_start(w, panels, vectors, w.iadd("%panel", 1))
@@ -394,7 +374,7 @@ class _Driver:
         valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
         rs, cs = ctx.get("rsB"), ctx.get("csB")
         index = w.iadd(w.imul(ctx.get("pc"), rs), w.imul(column, cs))
-        source = w.gep(_element(self.t, "B"), ctx.get("B"), index)
+        source = w.gep(element_type(self.t, "B"), ctx.get("B"), index)
         offset = w.imul(w.imul(column, self._packed_depth(w, kc)), self.parts)
         packed = w.gep(self.packed, ctx.get("packB"), offset)
         w.call(
@@ -414,12 +394,34 @@ class _Driver:
 
     # ---- entry ---------------------------------------------------------------------------------
 
-    def emit_entry(self) -> None:
-        params = _parameters(*_PRODUCT, *_EPILOGUE)
+    def emit_entries(self) -> None:
+        """A single product with an epilogue, whole or in parts of K."""
+        name, params = self._symbol("fused_"), parameters(*PRODUCT, *EPILOGUE)
+        if self.inner is not None:
+            emit_split(self.module, self.t, name, f"pyjax_gemm_fused_{self.t.name}.{self.inner}")
+            return
+        if self.suffix or not splits(self.t):
+            self.emit_entry(name)
+            return
+        whole, split = f"{self.prefix}.whole", f"{self.prefix}.split"
+        self.emit_entry(whole, internal=True)
+        emit_split(self.module, self.t, split, whole, internal=True)
+        w = self.module.function(name, params)
+        given = [(ty, f"%{parameter}") for ty, parameter in params]
+
+        def called(function: str) -> list[str]:
+            w.call(function, "void", given)
+            return []
+
+        w.if_else(emit_is_split(w), [], partial(called, split), partial(called, whole))
+        w.ret()
+
+    def emit_entry(self, name: str, internal: bool = False) -> None:
+        params = parameters(*PRODUCT, *EPILOGUE)
         names = [name for _, name in params]
-        w = self.module.function(self._symbol("fused_"), params)
-        context = w.alloca("i64", len(_FIELDS), 8)
-        ctx = _Context(w, context)
+        w = self.module.function(name, params, internal=internal)
+        context = w.alloca("i64", len(FIELDS), 8)
+        ctx = Context(w, context)
         empty = w.op("or", "i1", w.cmp("sle", "i64", "%M", "0"), w.cmp("sle", "i64", "%N", "0"))
         work, nothing = w.new_label("work"), w.new_label("nothing")
         w.cond_br(empty, nothing, work)
@@ -434,8 +436,8 @@ class _Driver:
             w.ret()
             return
         lanes = str(self.tile.lanes)
-        vectors = _ceil_div(w, "%N", lanes)
-        panels = _ceil_div(w, vectors, str(self.tile.vectors))
+        vectors = ceil_div(w, "%N", lanes)
+        panels = ceil_div(w, vectors, str(self.tile.vectors))
         ctx.set("panels", panels)
         depth = w.imax(w.iadd("%K", "%weight"), 1)
         multiplies = w.op("mul", "i64", w.op("mul", "i64", "%M", "%N"), depth)
@@ -452,7 +454,8 @@ class _Driver:
             b_bytes = w.imul(w.op("mul", "i64", "%K", "%N"), size)
             # With one panel or few rows, packing would cost as much as the product.
             near = w.cmp("sle", "i64", b_bytes, str(_DIRECT_BYTES))
-            near = w.op("or", "i1", near, w.cmp("sle", "i64", "%M", str(self.tile.rows * 2)))
+            few = w.cmp("sle", "i64", "%M", str(self.tile.rows * _DIRECT_TILES))
+            near = w.op("or", "i1", near, few)
             near = w.op("or", "i1", near, w.cmp("eq", "i64", panels, "1"))
             use = w.op("and", "i1", w.op("and", "i1", unit_a, unit_b), near)
             direct = w.new_label("direct")
@@ -508,34 +511,34 @@ class _Driver:
             w.label(no)
 
     def _split(
-        self, w: FunctionWriter, ctx: _Context, tasks: str, panels: str, rows_multiple: int
+        self, w: FunctionWriter, ctx: Context, tasks: str, panels: str, rows_multiple: int
     ) -> str:
         """Cuts M into row blocks and, where those are too few, N into panel blocks; returns
         tasks.
         """
-        tiles = _ceil_div(w, "%M", str(rows_multiple))
+        tiles = ceil_div(w, "%M", str(rows_multiple))
         row_blocks = w.imin(tasks, tiles)
-        tiles_per_block = _ceil_div(w, tiles, row_blocks)
+        tiles_per_block = ceil_div(w, tiles, row_blocks)
         rows_per_block = w.imul(tiles_per_block, rows_multiple)
-        row_blocks = _ceil_div(w, "%M", rows_per_block)
-        wanted = _ceil_div(w, tasks, row_blocks)
+        row_blocks = ceil_div(w, "%M", rows_per_block)
+        wanted = ceil_div(w, tasks, row_blocks)
         column_blocks = w.imin(wanted, panels)
-        panels_per_block = _ceil_div(w, panels, column_blocks)
-        column_blocks = _ceil_div(w, panels, panels_per_block)
+        panels_per_block = ceil_div(w, panels, column_blocks)
+        column_blocks = ceil_div(w, panels, panels_per_block)
         ctx.set("rows_per_block", rows_per_block)
         ctx.set("row_blocks", row_blocks)
         ctx.set("column_blocks", column_blocks)
         ctx.set("panels_per_block", panels_per_block)
         return w.imul(row_blocks, column_blocks)
 
-    def _run(self, w: FunctionWriter, ctx: _Context, task: str, blocks: str) -> None:
+    def _run(self, w: FunctionWriter, ctx: Context, task: str, blocks: str) -> None:
         w.call(
             "pyjax_parallel_for_polled",
             "void",
             [("ptr", f"@{self.prefix}.{task}"), ("ptr", ctx.ptr), ("i64", blocks)],
         )
 
-    def _emit_direct(self, w: FunctionWriter, ctx: _Context, threads: str, panels: str) -> None:
+    def _emit_direct(self, w: FunctionWriter, ctx: Context, threads: str, panels: str) -> None:
         ctx.set("pc", "0")
         ctx.set("kc", "%K")
         bytes_of_b = w.imul(w.op("mul", "i64", "%K", "%N"), self.t.source.byte_size)
@@ -559,16 +562,16 @@ class _Driver:
         w.if_else(row_major, [], partial(run, "direct"), partial(run, "transposed"))
 
     def _emit_packed(
-        self, w: FunctionWriter, ctx: _Context, threads: str, panels: str, vectors: str
+        self, w: FunctionWriter, ctx: Context, threads: str, panels: str, vectors: str
     ) -> None:
         tile = self.tile
         # K in equal pieces of at most kc; at least one, so that K = 0 still writes C.
-        pieces = w.imax(_ceil_div(w, "%K", str(tile.kc)), 1)
+        pieces = w.imax(ceil_div(w, "%K", str(tile.kc)), 1)
         # Without a C there is nowhere to keep a sum from piece to piece.
         pieces = w.select(w.cmp("eq", "ptr", "%C", "null"), "i64", "1", pieces)
-        piece = w.imax(_ceil_div(w, "%K", pieces), 1)
+        piece = w.imax(ceil_div(w, "%K", pieces), 1)
         if self.group > 1:
-            piece = w.imul(_ceil_div(w, piece, self.group), self.group)
+            piece = w.imul(ceil_div(w, piece, self.group), self.group)
         size = bits_of(self.packed) // 8 * self.parts
         stored = self._packed_depth(w, piece)
         a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), stored), size)
@@ -593,24 +596,24 @@ class _Driver:
             ctx.set("column_blocks", "1")
             ctx.set("panels_per_block", panels)
             single = w.cmp("eq", "i64", threads, "1")
-            by_cache = _ceil_div(w, "%M", str(tile.mc))
+            by_cache = ceil_div(w, "%M", str(tile.mc))
             wanted = w.select(single, "i64", by_cache, w.imax(by_cache, w.imul(threads, 2)))
-            tiles = _ceil_div(w, "%M", str(tile.rows))
-            per_block = w.imul(_ceil_div(w, tiles, wanted), tile.rows)
+            tiles = ceil_div(w, "%M", str(tile.rows))
+            per_block = w.imul(ceil_div(w, tiles, wanted), tile.rows)
             ctx.set("rows_per_block", per_block)
-            self._run(w, ctx, "packed", _ceil_div(w, "%M", per_block))
+            self._run(w, ctx, "packed", ceil_div(w, "%M", per_block))
         w.call("pyjax.workspace.give", "void", [("ptr", workspace)])
 
     def emit_batched(self) -> None:
         """Batches in parallel when there are several; each product then runs on one thread."""
-        params = _parameters("batches", *_BATCHED, *_EPILOGUE, *_OUTER)
+        params = parameters("batches", *BATCHED, *EPILOGUE, *OUTER)
         task = self.module.function(
             f"{self.prefix}.batchtask", [("ptr", "ctx"), ("i64", "index")], internal=True
         )
         self._emit_batch_task(task)
         w = self.module.function(self._symbol("fused_batched_"), params)
-        context = w.alloca("i64", len(_FIELDS), 8)
-        ctx = _Context(w, context)
+        context = w.alloca("i64", len(FIELDS), 8)
+        ctx = Context(w, context)
         for _, name in params[1:]:
             ctx.set(name, f"%{name}")
         depth = w.imax(w.iadd("%K", "%weight"), 1)
@@ -636,8 +639,8 @@ class _Driver:
         w.ret()
 
     def _emit_batch_task(self, w: FunctionWriter) -> None:
-        ctx = _Context(w, "%ctx")
-        values = {name: ctx.get(name) for name in (*_PRODUCT, *_EPILOGUE)}
+        ctx = Context(w, "%ctx")
+        values = {name: ctx.get(name) for name in (*PRODUCT, *EPILOGUE)}
         values["batch"] = w.iadd(values["batch"], "%index")
         without_c = w.cmp("eq", "ptr", values["C"], "null")
         outer = w.op("udiv", "i64", "%index", ctx.get("inner"))
@@ -645,19 +648,21 @@ class _Driver:
         for which in "AB":
             offset = w.imul(inner, ctx.get(f"bs{which}"))
             offset = w.iadd(offset, w.imul(outer, ctx.get(f"os{which}")))
-            values[which] = w.gep(_element(self.t, which), values[which], offset)
-        values["C"] = w.gep(_element(self.t, "C"), values["C"], w.imul("%index", ctx.get("bsC")))
+            values[which] = w.gep(element_type(self.t, which), values[which], offset)
+        values["C"] = w.gep(
+            element_type(self.t, "C"), values["C"], w.imul("%index", ctx.get("bsC"))
+        )
         values["C"] = w.select(without_c, "ptr", "null", values["C"])
-        args = [(ty, values[name]) for ty, name in _parameters(*_PRODUCT, *_EPILOGUE)]
+        args = [(ty, values[name]) for ty, name in parameters(*PRODUCT, *EPILOGUE)]
         w.call(self._symbol("fused_"), "void", args)
         w.ret()
 
     def emit_plain(self) -> None:
         """The products without epilogue."""
-        for prefix, names in (("", _PRODUCT), ("batched_", ("batches", *_BATCHED))):
-            params = _parameters(*names)
+        for prefix, names in (("", PRODUCT), ("batched_", ("batches", *BATCHED))):
+            params = parameters(*names)
             w = self.module.function(self._symbol(prefix), params)
-            none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in _parameters(*_EPILOGUE)]
+            none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in parameters(*EPILOGUE)]
             args = [*((ty, f"%{name}") for ty, name in params), *none]
             if prefix:
                 args += [("i64", w.imax("%batches", 1)), ("i64", "0"), ("i64", "0")]
@@ -678,8 +683,9 @@ class _Driver:
                 emit_pack_a(self.module, self.prefix, self.t, height, self.tile.lanes)
         if self.vector:
             emit_matrix_vector(self.module, self.prefix, self.t, self.tile)
-        if self.packs:
+        if self.packs or self.inner is not None:
             emit_workspace(self.module)
+        if self.packs:
             emit_pack_b(self.module, self.prefix, self.t, self.tile)
             self.emit_pack_task()
             self.emit_tile_task("packed")
@@ -687,7 +693,7 @@ class _Driver:
             self.emit_tile_task("direct")
         if self.transposed:
             self.emit_tile_task("transposed")
-        self.emit_entry()
+        self.emit_entries()
         self.emit_batched()
         self.emit_plain()
 
@@ -697,6 +703,8 @@ def register() -> None:
     for name, t in GEMM_TYPES.items():
         kinds = ("", "batched_", "fused_", "fused_batched_")
         for path in (None, *PATHS):
+            if path is not None and path.startswith(SPLIT) and not splits(t):
+                continue
             suffix = "" if path is None else f".{path}"
             symbols = tuple(f"pyjax_gemm_{kind}{name}{suffix}" for kind in kinds)
             register_group(f"gemm_{name}{suffix}", symbols, partial(emit_group, t, path=path))

@@ -18,6 +18,8 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile, depth_group
 
 _SQUARE = 8
+# How early the lines of a row of B are asked for.
+_ROWS_AHEAD = 8
 _PARAMS = [
     ("ptr noalias", "src"),
     ("i64", "rs"),
@@ -115,6 +117,34 @@ def emit_pack_a(module: ModuleWriter, prefix: str, t: GemmType, height: int, lan
     w.ret()
 
 
+def _emit_whole_rows(w: FunctionWriter, t: GemmType, lanes: int, count: int) -> None:
+    """Copies rows of `count` whole vectors, when the columns of B are contiguous. Rows are too far
+    from each other for the machine to guess the next ones."""
+    parts = 2 if t.compute.is_complex else 1
+    elem = register_type(t.compute)
+    ty = vector(elem, lanes)
+    source = f"i{8 * t.source.byte_size}"
+    per_line = max(1, 64 // t.source.byte_size)
+    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+
+    def load(k: str) -> tuple:
+        row, ahead = (w.imul(each, "%rs") for each in (k, w.iadd(k, _ROWS_AHEAD)))
+        for column in range(0, count * lanes, per_line):
+            # The address need not be in the matrix, and must not claim to be.
+            at = w.iadd(ahead, column)
+            address = w.pure(f"getelementptr {source}, ptr %src, i64 {at}", "%src", at)
+            w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+        loaded = [_load(w, t, lanes, w.iadd(row, v * lanes)) for v in range(count)]
+        return tuple(plane for planes in loaded for plane in planes)
+
+    def store(k: str, planes: tuple) -> None:
+        to = w.gep(elem, "%dst", w.imul(k, count * lanes * parts))
+        for place, plane in enumerate(planes):
+            w.store(ty, plane, w.gep(elem, to, place * lanes))
+
+    _for_depth(w, t, lanes, load, store)
+
+
 def _emit_rows(w: FunctionWriter, t: GemmType, lanes: int, vector_at: str) -> None:
     """Copies a vector of columns for every k when the columns of B are contiguous."""
     parts = 2 if t.compute.is_complex else 1
@@ -182,10 +212,20 @@ def emit_pack_b(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> N
     vectors = w.op("udiv", "i64", "%width", str(lanes))
     unit = w.cmp("eq", "i64", "%cs", "1")
 
-    def by_rows() -> list[str]:
+    def whole_rows() -> list[str]:
+        for count in range(1, tile.vectors + 1):
+            with w.if_(w.cmp("eq", "i64", vectors, str(count))):
+                _emit_whole_rows(w, t, lanes, count)
+        return []
+
+    def vector_by_vector() -> list[str]:
         with w.loop("0", vectors) as loop:
             _emit_rows(w, t, lanes, loop.index)
         return []
+
+    def by_rows() -> list[str]:
+        is_whole = w.cmp("eq", "i64", "%width", "%valid")
+        return w.if_else(is_whole, [], whole_rows, vector_by_vector)
 
     def by_elements() -> list[str]:
         with w.loop("0", vectors) as loop:

@@ -100,6 +100,9 @@ def tile_for(t: GemmType, target: TargetInfo) -> Tile:
         return Tile(8 if many else 4, 3 if many else 2, lanes, 384, 192)
     if t.compute.is_complex:
         return Tile(4, 2 if many else 1, lanes, 192, 96)
+    if target.vector_bits == 512:
+        # Half of a second-level cache of a megabyte for the rows of A.
+        return Tile(8, 3, lanes, 32 * lanes, 384)
     if many:
         return Tile(8, 3, lanes, 192, 192)
     return Tile(4 if target.vector_bits == 128 else 6, 2, lanes, 256, 192)

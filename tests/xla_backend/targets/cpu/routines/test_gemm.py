@@ -139,6 +139,8 @@ def test_a_path_alone_gives_the_bits_of_all_of_them():
         (5, 70, 33),
         (65, 130, 300),
         (17, 9, 900),
+        (9, 20, 8300),
+        (66, 50, 8300),
     ]:
         for layout_a in ("row", "column", "strided"):
             for layout_b in ("row", "column", "strided"):
