@@ -69,6 +69,12 @@ class TargetInfo:
         return self.has_masks and (bits >= _NARROWEST_BY_SIGN or not self.masks_by_sign)
 
     @property
+    def permutes_bytes(self) -> bool:
+        """Whether registers of 128 bits have an instruction that permutes bytes by other ones."""
+        on = _enabled(self.features) | frozenset(_LEVELS.get(self.cpu, ()))
+        return self.is_aarch64 or (self.is_x86 and "ssse3" in on)
+
+    @property
     def key(self) -> str:
         """One short line, another one for every other target."""
         features = hashlib.sha256(self.features.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""sort: a permutation first (radix sort by each key, or merge sort with any comparator), then the
+"""sort: a permutation first (argsort by each key, or merge sort with any comparator), then the
 operands are gathered by it. A lone operand with a plain order is sorted directly. Where all that is
 read of it is the first few of each row, as of the k largest, it finds no others."""
 
@@ -46,7 +46,14 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
         return _first_of_rows(builder, node, keys[0], layout, first, cycles)
     if keys is not None and len(node.operands) == 1:
         flags = _DESCENDING if keys[0].descending else 0
-        operands = (builder.slice(node.operands[0]), builder.slice(node), *layout, flags)
+        operands = (
+            builder.slice(node.operands[0]),
+            builder.slice(node),
+            *layout,
+            flags,
+            0,
+            layout[1],
+        )
         return [Library(node.name, cycles, f"sort_{shape.element_type}", operands)]
     permutation = builder.scratch(Shape.array(P.S32, dims))
     if keys is not None:

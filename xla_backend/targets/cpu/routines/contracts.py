@@ -208,7 +208,9 @@ def _order(keys: Array, flags: int) -> Array:
     return np.argsort(-ranks if flags & _DESCENDING else ranks, kind="stable")
 
 
-def _run_sort(keys: Array, out: Array, outer: int, n: int, inner: int, flags: int) -> None:
+def _run_sort(
+    keys: Array, out: Array, outer: int, n: int, inner: int, flags: int, lo: int, hi: int
+) -> None:
     for row in _rows(outer, n, inner):
         out[row] = keys[row][_order(keys[row], flags)]
 
@@ -279,7 +281,7 @@ def _sorts(t: P) -> list[Routine]:
         Routine(
             f"select_{t}", (*chosen, *_numbers("outer n first flags")), _run_select, stops=True
         ),
-        Routine(f"sort_{t}", plain, _run_sort, stops=True),
+        Routine(f"sort_{t}", (*plain, *_numbers("lo hi")), _run_sort, stops=True),
         Routine(f"argsort_{t}", order, _run_argsort, stops=True),
     ]
 

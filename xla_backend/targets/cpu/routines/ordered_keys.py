@@ -1,10 +1,11 @@
-"""Elements as unsigned integers in the order that sorts have: NaN last (all NaN equal), -0 equal to
+"""Elements as signed integers in the order that sorts have: NaN last (all NaN equal), -0 equal to
 0; complemented for descending order."""
 
 from __future__ import annotations
 
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.llvm.types import const
+from xla_backend.llvm.types import const, vector
+from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter
 
 # Exponent masks: a float is NaN when its magnitude bits exceed this pattern.
@@ -16,40 +17,65 @@ def int_type(t: P) -> str:
     return f"i{8 * t.byte_size}"
 
 
-def encode(w: FunctionWriter, t: P, raw: str, flip: str, ty: str | None = None) -> tuple[str, str]:
-    """(key, mask: whether decoding the key does not give the raw bits back); ty: maybe a vector."""
+def key_type(t: P) -> str:
+    """The integers that stand for elements while they are sorted."""
+    return "i64" if t.byte_size == 8 else "i32"
+
+
+def encode(w: FunctionWriter, t: P, raw: str, flip: str, ty: str | None = None) -> str:
+    """The key of the bits of an element, as wide as these; ty: maybe a vector."""
     ty = ty or int_type(t)
     width = 8 * t.byte_size
-    lossy = "false"
     key = raw
     if t.is_floating:
-        magnitude = w.op("and", ty, raw, const(ty, (1 << (width - 1)) - 1))
-        nan = w.cmp("ugt", ty, magnitude, const(ty, _INFINITY[t]))
-        zero = w.cmp("eq", ty, magnitude, const(ty, 0))
+        zero, nan = zero_or_nan(w, t, raw, ty)
         plain = w.select(zero, ty, const(ty, 0), raw)
-        plain = w.select(nan, ty, const(ty, _QUIET_NAN[t]), plain)
-        lossy = w.cmp("ne", ty, plain, raw)
-        sign = w.op("ashr", ty, plain, const(ty, width - 1))
-        key = w.op("xor", ty, plain, w.op("or", ty, sign, const(ty, 1 << (width - 1))))
-    elif t.is_signed_integral:
+        key = _mirrored(w, width, w.select(nan, ty, const(ty, _QUIET_NAN[t]), plain), ty)
+    elif not t.is_signed_integral:
         key = w.op("xor", ty, raw, const(ty, 1 << (width - 1)))
-    return w.op("xor", ty, key, flip), lossy
+    return w.op("xor", ty, key, flip)
 
 
 def decode(w: FunctionWriter, t: P, key: str, flip: str, ty: str | None = None) -> str:
+    """The bits of the element: of 0 where it was a zero, of one NaN where it was any."""
     ty = ty or int_type(t)
     width = 8 * t.byte_size
     key = w.op("xor", ty, key, flip)
-    top = const(ty, 1 << (width - 1))
     if t.is_floating:
-        positive = w.op("ashr", ty, key, const(ty, width - 1))
-        return w.op("xor", ty, key, w.op("or", ty, w.not_(ty, positive), top))
+        return _mirrored(w, width, key, ty)
     if t.is_signed_integral:
-        return w.op("xor", ty, key, top)
-    return key
+        return key
+    return w.op("xor", ty, key, const(ty, 1 << (width - 1)))
+
+
+def zero_or_nan(w: FunctionWriter, t: P, raw: str, ty: str) -> tuple[str, str]:
+    """Masks: which floats are a zero, and which are NaN; keys do not tell these from each other."""
+    magnitude = w.op("and", ty, raw, const(ty, (1 << (8 * t.byte_size - 1)) - 1))
+    zero = w.cmp("eq", ty, magnitude, const(ty, 0))
+    return zero, w.cmp("ugt", ty, magnitude, const(ty, _INFINITY[t]))
+
+
+def is_lossy(w: FunctionWriter, t: P, raw: str, ty: str) -> str:
+    """Mask: whether the key of a float does not tell its bits."""
+    _, nan = zero_or_nan(w, t, raw, ty)
+    negative = w.cmp("eq", ty, raw, const(ty, 1 << (8 * t.byte_size - 1)))
+    other = w.cmp("ne", ty, raw, const(ty, _QUIET_NAN[t]))
+    mask = f"<{lanes_of(ty)} x i1>" if ty[0] == "<" else "i1"
+    return w.op("or", mask, negative, w.op("and", mask, nan, other))
+
+
+def _mirrored(w: FunctionWriter, width: int, bits: str, ty: str) -> str:
+    """Negative numbers, which have signs and magnitudes, as complements, or back."""
+    sign = w.op("ashr", ty, bits, const(ty, width - 1))
+    return w.op("xor", ty, bits, w.op("and", ty, sign, const(ty, (1 << (width - 1)) - 1)))
 
 
 def flip_of(w: FunctionWriter, flags: str, ty: str) -> str:
     """All ones for descending order, else zero."""
     descending = w.cmp("ne", "i64", w.op("and", "i64", flags, "1"), "0")
     return w.select(descending, ty, const(ty, -1), const(ty, 0))
+
+
+def widened(w: FunctionWriter, t: P, key: str, lanes: int = 1, to: str | None = None) -> str:
+    """Keys as wide as integers that are sorted, or as `to`."""
+    return w.cast("sext", vector(int_type(t), lanes), key, vector(to or key_type(t), lanes))

@@ -20,10 +20,10 @@ from xla_backend.llvm.types import vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort, row_argsort_name
 from xla_backend.targets.cpu.routines.sort import (
     SORT_TYPES,
-    emit_argsort_task,
-    emit_rows_entry,
+    emit_entry,
 )
 from xla_backend.targets.cpu.routines.workspace import emit_workspace
 
@@ -41,7 +41,7 @@ class _Kept:
     def __init__(self, w: FunctionWriter, t: P, first: str) -> None:
         self.w, self.first = w, first
         self.type = int_type(t)
-        self.argsort = f"argsort.{_unsigned(t)}"
+        self.argsort = row_argsort_name(_signed(t))
         self.room = w.imax(w.imul(first, 2), _LEAST_ROOM)
         size = w.iadd(self.room, _LANES)
         key_bytes = self._bytes(w.imul(size, t.byte_size))
@@ -53,7 +53,6 @@ class _Kept:
         self.places = w.gep("i8", self.best_keys, key_bytes)
         self.best_places = w.gep("i8", self.places, index_bytes)
         self.order = w.gep("i8", self.best_places, index_bytes)
-        self.fields = w.alloca("i64", len(_FIELDS), 8)
 
     def _bytes(self, size: str) -> str:
         return self.w.op("and", "i64", self.w.iadd(size, 63), "-64")
@@ -69,11 +68,8 @@ class _Kept:
     def shrink(self, count: str) -> str:
         """Leave only the first ones, in order; returns the key of the last of them."""
         w, ty = self.w, self.type
-        values = [("ptr", self.keys), ("ptr", self.order)]
-        values += [("i64", v) for v in ("1", count, "1", "0")]
-        for i, (field_type, value) in enumerate(values):
-            w.store(field_type, value, w.gep("i64", self.fields, i), 8)
-        w.call(self.argsort, "void", [("ptr", self.fields), ("i64", "0")])
+        given = [("ptr", self.keys), ("ptr", self.order), ("i64", count), ("i64", "0")]
+        w.call(self.argsort, "void", given)
         with w.loop("0", self.first) as loop:
             from_ = w.load("i32", w.gep("i32", self.order, loop.index))
             from_ = w.cast("sext", "i32", from_, "i64")
@@ -93,8 +89,8 @@ class _Kept:
         return w.load(ty, w.gep(ty, self.keys, w.isub(self.first, 1)))
 
 
-def _unsigned(t: P) -> P:
-    return P(f"u{8 * t.byte_size}")
+def _signed(t: P) -> P:
+    return P(f"s{8 * t.byte_size}")
 
 
 def _emit_task(module: ModuleWriter, t: P) -> str:
@@ -111,7 +107,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     kept = _Kept(w, t, first)
 
     def key_at(place: str) -> str:
-        return encode(w, t, w.load(ty, w.gep(ty, source, place)), flip)[0]
+        return encode(w, t, w.load(ty, w.gep(ty, source, place)), flip)
 
     begin = w.imin(n, kept.room)
     with w.loop("0", begin) as loop:
@@ -123,8 +119,8 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     flips = w.splat(wide, flip)
     with w.loop(begin, end, _LANES, [("i64", first), (ty, last)]) as loop:
         count, last = loop.carried
-        found, _ = encode(w, t, w.load(wide, w.gep(ty, source, loop.index)), flips, wide)
-        before = w.cmp("ult", wide, found, w.splat(wide, last))
+        found = encode(w, t, w.load(wide, w.gep(ty, source, loop.index)), flips, wide)
+        before = w.cmp("slt", wide, found, w.splat(wide, last))
         bits = w.cast("bitcast", vector("i1", _LANES), before, "i64")
         here = loop.index
 
@@ -149,7 +145,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     count, last = loop.results
     with w.loop(end, n, 1, [("i64", count)]) as loop:
         key, count = key_at(loop.index), loop.carried[0]
-        before = w.cmp("ult", ty, key, last)
+        before = w.cmp("slt", ty, key, last)
         with_it = partial(kept.add, count, key, loop.index)
         loop.next = w.if_else(before, ["i64"], partial(_alone, with_it), partial(list, (count,)))
     kept.shrink(loop.results[0])
@@ -172,11 +168,11 @@ def _shrunk(kept: _Kept, count: str) -> list[str]:
 
 
 def emit_group(t: P, module: ModuleWriter) -> None:
-    """The selection of one element type, with a sort of its keys, which are unsigned integers."""
+    """The selection of one element type, with a sort of its keys, which are signed integers."""
     emit_workspace(module)
-    emit_argsort_task(module, _unsigned(t))
+    emit_row_argsort(module, _signed(t))
     task = _emit_task(module, t)
-    emit_rows_entry(module, f"pyjax_select_{t}", task, _FIELDS)
+    emit_entry(module, f"pyjax_select_{t}", task, _FIELDS)
 
 
 def register() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.targets.cpu.routines import conv, gemm
+from xla_backend.targets.cpu.routines import conv, gemm, sort
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 
 
@@ -22,4 +22,6 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
     if family == "conv" and rest in GEMM_TYPES:
         dims = dict(zip(conv.FIELDS, operands["dims"], strict=True))
         return f"{routine}.{conv.path_of(GEMM_TYPES[rest], target, dims)}"
+    if family in ("sort", "argsort"):
+        return routine + sort.path_of(operands["inner"] != 1)
     return routine

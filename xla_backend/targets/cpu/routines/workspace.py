@@ -7,6 +7,7 @@ with its size and the address that malloc gave.
 
 from __future__ import annotations
 
+from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 _SLOTS = 8
@@ -22,6 +23,16 @@ def emit_workspace(module: ModuleWriter) -> None:
         module.add(f"@pyjax.workspace = internal global [{_SLOTS} x ptr] zeroinitializer, align 64")
         _take(module)
         _give(module)
+
+
+def take(w: FunctionWriter, count: str, ty: str) -> str:
+    """Scratch memory for so many elements, to give back; of the module's two functions."""
+    block = w.call(_TAKE, "ptr", [("i64", w.imul(count, bits_of(ty) // 8))])
+    return w.gep("i8", block, _ALIGNMENT)
+
+
+def give(w: FunctionWriter, taken: str) -> None:
+    w.call(_GIVE, "void", [("ptr", w.gep("i8", taken, -_ALIGNMENT))])
 
 
 def _take(module: ModuleWriter) -> None:

@@ -21,7 +21,7 @@ from xla_backend.targets.cpu.routines.conv import pack_dims
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.routines.sort import SORT_TYPES, path_of
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12, "complex64": 1e-5, "complex128": 1e-12}
 SMALL_FLOATS = {"float16": 4e-3, "bfloat16": 3e-2}
@@ -40,7 +40,7 @@ def draw(type, size: int, seed: int = 0) -> np.ndarray:  # type: ignore[no-untyp
     return values.astype(dtype)
 
 
-def call_native(routine: Routine, operands: Sequence) -> None:  # type: ignore[type-arg]
+def call_native(routine: Routine, operands: Sequence, path: str) -> None:  # type: ignore[type-arg]
     arguments: list = []
     kept = []
     for parameter, operand in zip(routine.parameters, operands, strict=True):
@@ -57,11 +57,11 @@ def call_native(routine: Routine, operands: Sequence) -> None:  # type: ignore[t
             array, start = operand if parameter.origin else (operand, 0)
             address = array.ctypes.data + start * array.itemsize
             arguments.append(ctypes.c_void_p(address))
-    address = kernel_library()[f"pyjax_{routine.name}"]
+    address = kernel_library()[f"pyjax_{routine.name}{path}"]
     ctypes.CFUNCTYPE(None, *[type(a) for a in arguments])(address)(*arguments)
 
 
-def check(name: str, operands: Sequence) -> None:  # type: ignore[type-arg]
+def check(name: str, operands: Sequence, path: str = "") -> None:  # type: ignore[type-arg]
     """Run both on copies of the operands; all of their memory is the same afterwards."""
     routine = ROUTINES[name]
 
@@ -74,7 +74,7 @@ def check(name: str, operands: Sequence) -> None:  # type: ignore[type-arg]
         ]  # fmt: skip
 
     native, python = copies(), copies()
-    call_native(routine, native)
+    call_native(routine, native, path)
     routine.reference(*python)
     for n, p, parameter in zip(native, python, routine.parameters):
         if parameter.kind not in (Kind.READ, Kind.WRITE, Kind.UPDATE) or n is None:
@@ -171,9 +171,12 @@ def with_special(keys: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("type", SORT_TYPES, ids=str)
 def test_sorts(type, flags):
     keys = with_special(draw(type, 2 * 70 * 3))
-    check(f"sort_{type}", [keys, np.zeros_like(keys), 2, 70, 3, flags])
     order = np.zeros(keys.size, np.int32)
-    check(f"argsort_{type}", [keys, order, 2, 70, 3, flags])
+    for outer, n, inner in ((6, 70, 1), (2, 70, 3)):
+        path = path_of(inner != 1)
+        sizes = [outer, n, inner, flags]
+        check(f"sort_{type}", [keys, np.zeros_like(keys), *sizes, 0, n], path)
+        check(f"argsort_{type}", [keys, order, *sizes], path)
     refined = np.tile(np.arange(70, dtype=np.int32)[::-1], 6)
     check(f"argsort_{type}", [keys, refined, 6, 70, 1, flags | 2])
     check(f"select_{type}", [keys, np.zeros(6 * 9, np.int32), 6, 70, 9, flags])
@@ -201,7 +204,7 @@ def test_every_library_routine_has_a_contract():
         "pyjax_parallel_for_polled", "pyjax_pool_after_fork_in_child",
         "pyjax_pool_after_fork_in_parent", "pyjax_pool_before_fork", "pyjax_poll",
         "pyjax_poll_begin", "pyjax_poll_end", "pyjax_set_num_threads", "pyjax_share",
-        "pyjax_stopping",
+        "pyjax_sort_keys_i32", "pyjax_sort_keys_i64", "pyjax_stopping",
     }  # fmt: skip
     written_into_programs = {"pyjax_rng_state", "pyjax_merge_argsort"}
     contracts = {f"pyjax_{name}" for name in ROUTINES} - written_into_programs

@@ -8,6 +8,7 @@ import pytest
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.sort import path_of
 
 P = PrimitiveType
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
@@ -16,8 +17,9 @@ KINDS = "pred s8 u8 s16 u16 s32 u32 s64 u64 bf16 f16 f32 f64".split()
 
 def call(name, a, out, flags=0):
     outer, n, inner = a.shape
-    fn = ctypes.CFUNCTYPE(None, PTR, PTR, I64, I64, I64, I64)(kernel_library()[name])
-    fn(a.ctypes.data, out.ctypes.data, outer, n, inner, flags)
+    symbol = kernel_library()[name + path_of(inner != 1)]
+    fn = ctypes.CFUNCTYPE(None, PTR, PTR, *[I64] * 6)(symbol)
+    fn(a.ctypes.data, out.ctypes.data, outer, n, inner, flags, 0, n)
 
 
 def draw(kind, shape, seed=0):
@@ -76,6 +78,40 @@ def test_long_rows_in_parts(kind):
             assert out.tobytes() == np.take_along_axis(a, expected, axis=1).tobytes()
     finally:
         set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", ["s64", "u64", "f64"])
+def test_argsort_of_keys_that_differ_in_their_last_bits(kind):
+    """Keys with the same first bits take a second round; here many of them, and few."""
+    rng = np.random.default_rng(1)
+    far = np.array([0, 2**62, 2**61 + 1], np.int64)
+    for spread in (3, 2**10, 2**33):
+        bits = rng.choice(far, 6000) + rng.integers(0, spread, 6000)
+        a = bits.view(P(kind).numpy_dtype).reshape(1, -1, 1)
+        for flags in (0, 1):
+            perm = np.empty(a.shape, np.int32)
+            call(f"pyjax_argsort_{kind}", a, perm, flags)
+            np.testing.assert_array_equal(perm, order(a, flags))
+            perm = rng.permutation(6000).astype(np.int32).reshape(a.shape)
+            before = perm.copy()
+            call(f"pyjax_argsort_{kind}", a, perm, flags | 2)
+            refined = before[0, order(a[:, before[0, :, 0]], flags)[0, :, 0], 0]
+            np.testing.assert_array_equal(perm[0, :, 0], refined)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize("flags", [0, 1])
+def test_bits_of_zeros_and_nans_keep_their_order(kind, flags):
+    a = draw(kind, (2, 700, 1))
+    bits = a.view(f"u{a.itemsize}")
+    sign = bits.dtype.type(1 << (8 * a.itemsize - 1))
+    bits[0, ::3] = np.random.default_rng(0).integers(0, 2, (234, 1)).astype(bits.dtype) * sign
+    payloads = np.arange(350).astype(bits.dtype)
+    bits[1, ::2] = (payloads % 64 | bits[0, 1, 0] | sign)[:, None]
+    assert np.isnan(a[1, ::2].astype(np.float64)).all()
+    out = np.empty_like(a)
+    call(f"pyjax_sort_{kind}", a, out, flags)
+    assert out.tobytes() == np.take_along_axis(a, order(a, flags), axis=1).tobytes()
 
 
 def test_in_place():

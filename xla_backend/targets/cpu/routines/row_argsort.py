@@ -1,0 +1,209 @@
+"""Argsorts of one row whose elements lie side by side: stable, for a key and its place are sorted
+as one integer of 64 bits.
+
+A place takes as many bits as the row needs. Keys of 64 bits have room in the others for their
+first ones, counted from those that tell the keys of this row apart. Runs of keys that have these in
+common are sorted by the rest of their bits, which are no more than those of a place, in a second
+round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.types import const, mask_of, vector, vector_const
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.key_sort import leading_zeros, sort_keys_name
+from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type, widened
+from xla_backend.targets.cpu.routines.workspace import emit_workspace, give, take
+
+_PARAMS = [("ptr", "keys"), ("ptr", "perm"), ("i64", "n"), ("i64", "flags")]
+_TOP = -(1 << 63)
+
+
+def row_argsort_name(t: P) -> str:
+    return f"argsort_row.{t}"
+
+
+def emit_row_argsort(module: ModuleWriter, t: P) -> str:
+    """void argsort_row(ptr keys, ptr perm, i64 n, i64 flags); returns its name. Flags: those of
+    the routine."""
+    name = row_argsort_name(t)
+    emit_workspace(module)
+    wide = t.byte_size == 8
+    if wide:
+        _emit_runs(module, t)
+    w = module.function(name, _PARAMS, internal=True)
+    packed = take(w, "%n", "i64")
+    bits = "32"
+    if wide:
+        bits = w.isub(64, leading_zeros(w, w.isub("%n", 1)))
+        least, shift = _range(w, t, bits)
+        first = lambda key, lanes: _leading(w, key, lanes, least, shift, bits)
+        _emit_pack(w, t, packed, first)
+    else:
+        _emit_pack(w, t, packed, lambda key, lanes: _shifted(w, t, key, lanes))
+    n = [("i64", "%n")]
+    w.call(sort_keys_name("i64"), "void", [("ptr", packed), *n, ("i64", "0"), *n])
+    if wide:
+        with w.if_(w.cmp("sgt", "i64", shift, "0")):
+            given = [("ptr", packed), *((ty, f"%{n}") for ty, n in _PARAMS)]
+            w.call(f"runs.{t}", "void", [*given, ("i64", least), ("i64", shift), ("i64", bits)])
+    _emit_places(w, packed, bits)
+    give(w, packed)
+    w.ret()
+    return name
+
+
+def _refines(w: FunctionWriter) -> str:
+    return w.cmp("ne", "i64", w.op("and", "i64", "%flags", "2"), "0")
+
+
+def _source(w: FunctionWriter, refines: str, place: str) -> str:
+    """Where the element is that is at a place in the order to refine."""
+    given = lambda: [w.cast("sext", "i32", w.load("i32", w.gep("i32", "%perm", place)), "i64")]
+    return w.if_else(refines, ["i64"], given, lambda: [place])[0]
+
+
+def _key(w: FunctionWriter, t: P, at: str, lanes: int) -> str:
+    """The keys of elements from one on."""
+    raw = int_type(t)
+    ty = vector(raw, lanes)
+    bits = w.load(ty, w.gep(raw, "%keys", at), t.byte_size)
+    return encode(w, t, bits, w.splat(ty, flip_of(w, "%flags", raw)), ty)
+
+
+def _emit_pack(w: FunctionWriter, t: P, packed: str, high: Callable[[str, int], str]) -> None:
+    """Keys, `high` of whose bits are the first ones of 64, and their places."""
+    lanes = w.target.lanes(64)
+    refines = _refines(w)
+    whole = w.select(refines, "i64", "0", w.op("and", "i64", "%n", str(-lanes)))
+    for start, stop, count in (("0", whole, lanes), (whole, "%n", 1)):
+        ty = vector("i64", count)
+        with w.loop(start, stop, count) as loop:
+            at = loop.index if count > 1 else _source(w, refines, loop.index)
+            first = high(_key(w, t, at, count), count)
+            places = w.splat(ty, loop.index)
+            if count > 1:
+                places = w.op("add", ty, places, vector_const("i64", list(range(count))))
+            w.store(ty, w.op("or", ty, first, places), w.gep("i64", packed, loop.index), 8)
+
+
+def _shifted(w: FunctionWriter, t: P, key: str, lanes: int) -> str:
+    ty = vector("i64", lanes)
+    return w.op("shl", ty, widened(w, t, key, lanes, "i64"), const(ty, 32))
+
+
+def _below(w: FunctionWriter, bits: str) -> str:
+    """The mask of the last bits."""
+    return w.isub(w.op("shl", "i64", "1", bits), 1)
+
+
+def _range(w: FunctionWriter, t: P, place_bits: str) -> tuple[str, str]:
+    """The least key, and how many bits of the difference to it have no room beside a place."""
+    lanes = w.target.lanes(64)
+    whole = w.op("and", "i64", "%n", str(-lanes))
+    largest = (1 << 63) - 1
+    ends = [str(largest), str(-largest - 1)]
+    for start, stop, count in (("0", whole, lanes), (whole, "%n", 1)):
+        ty = vector("i64", count)
+        with w.loop(start, stop, count, [(ty, w.splat(ty, end)) for end in ends]) as loop:
+            key = _key(w, t, loop.index, count)
+            kinds = zip(("smin", "smax"), loop.carried, strict=True)
+            loop.next = [w.intrinsic(kind, ty, end, key) for kind, end in kinds]
+        ends = [w.reduce(kind, ty, end) for kind, end in zip(("smin", "smax"), loop.results)]
+    least, most = ends
+    bits = w.isub(64, leading_zeros(w, w.op("sub", "i64", most, least)))
+    return least, w.imax(w.isub(bits, w.isub(64, place_bits)), 0)
+
+
+def _leading(
+    w: FunctionWriter, key: str, lanes: int, least: str, shift: str, place_bits: str
+) -> str:
+    """The first bits of the difference to the least key, above those of a place, as a signed
+    integer."""
+    ty = vector("i64", lanes)
+    above = w.op("sub", ty, key, w.splat(ty, least))
+    first = w.op("lshr", ty, above, w.splat(ty, shift))
+    first = w.op("shl", ty, first, w.splat(ty, place_bits))
+    return w.op("xor", ty, first, const(ty, _TOP))
+
+
+def _emit_runs(module: ModuleWriter, t: P) -> None:
+    """void runs(ptr packed, keys, perm, n, flags, i64 least, i64 shift, i64 bits): sorts those keys
+    that the first round could not tell apart by their last `shift` bits; places have `bits`."""
+    numbers = [("i64", name) for name in ("least", "shift", "bits")]
+    params = [("ptr", "packed"), *_PARAMS, *numbers]
+    w = module.function(f"runs.{t}", params, internal=True)
+    lanes = w.target.lanes(64)
+    ty = vector("i64", lanes)
+    low_bits, place_bits = _below(w, "%shift"), _below(w, "%bits")
+    refines = _refines(w)
+    last = w.isub("%n", 1)
+
+    def packed(at: str) -> str:
+        return w.gep("i64", "%packed", at)
+
+    def differ(a: str, b: str, ty: str) -> str:
+        return w.cmp("ugt", ty, w.op("xor", ty, a, b), w.splat(ty, place_bits))
+
+    def next_run(state: list[str]) -> list[str]:
+        """From a place on to behind the next run, or past vectors without any."""
+        (at,) = state
+
+        def all_differ() -> list[str]:
+            a, b = (w.load(ty, packed(i), 8) for i in (at, w.iadd(at, 1)))
+            bits = w.cast("bitcast", mask_of(ty), differ(a, b, ty), f"i{lanes}")
+            return [w.cmp("eq", f"i{lanes}", bits, "-1")]
+
+        fits = w.cmp("sle", "i64", w.iadd(at, lanes), last)
+        (skip,) = w.if_else(fits, ["i1"], all_differ, lambda: ["false"])
+        return w.if_else(skip, ["i64"], lambda: [w.iadd(at, lanes)], lambda: [run(at)])
+
+    def run(at: str) -> str:
+        first = w.load("i64", packed(at))
+
+        def goes_on(state: list[str]) -> str:
+            inside = w.cmp("slt", "i64", state[0], "%n")
+            place = w.select(inside, "i64", state[0], at)
+            same = w.not_("i1", differ(first, w.load("i64", packed(place)), "i64"))
+            return w.op("and", "i1", inside, same)
+
+        step = lambda state: [w.iadd(state[0], 1)]
+        (end,) = w.while_([("i64", w.iadd(at, 1))], goes_on, step)
+        length = w.isub(end, at)
+        with w.if_(w.cmp("sgt", "i64", length, "1")):
+            with w.loop(at, end, guard=False) as loop:
+                place = w.op("and", "i64", w.load("i64", packed(loop.index)), place_bits)
+                key = _key(w, t, _source(w, refines, place), 1)
+                low = w.op("and", "i64", w.op("sub", "i64", key, "%least"), low_bits)
+                again = w.op("or", "i64", w.op("shl", "i64", low, "%bits"), place)
+                w.store("i64", w.op("xor", "i64", again, str(_TOP)), packed(loop.index))
+            given = [("ptr", packed(at)), ("i64", length), ("i64", "0"), ("i64", length)]
+            w.call(sort_keys_name("i64"), "void", given)
+        return end
+
+    w.while_([("i64", "0")], lambda state: w.cmp("slt", "i64", state[0], last), next_run)
+    w.ret()
+
+
+def _emit_places(w: FunctionWriter, packed: str, bits: str) -> None:
+    """The order, of which the places among packed keys are a refinement."""
+    mask = _below(w, bits)
+    refines = _refines(w)
+    with w.if_(refines), w.loop("0", "%n") as loop:
+        at = w.gep("i64", packed, loop.index)
+        place = w.op("and", "i64", w.load("i64", at), mask)
+        w.store(
+            "i64", w.cast("zext", "i32", w.load("i32", w.gep("i32", "%perm", place)), "i64"), at
+        )
+    lanes = w.target.lanes(64)
+    whole = w.op("and", "i64", "%n", str(-lanes))
+    for start, stop, count in (("0", whole, lanes), (whole, "%n", 1)):
+        ty, narrow = vector("i64", count), vector("i32", count)
+        with w.loop(start, stop, count) as loop:
+            places = w.load(ty, w.gep("i64", packed, loop.index), 8)
+            places = w.op("and", ty, places, w.splat(ty, mask))
+            target = w.gep("i32", "%perm", loop.index)
+            w.store(narrow, w.cast("trunc", ty, places, narrow), target, 4)
