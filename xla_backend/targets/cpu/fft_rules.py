@@ -1,8 +1,8 @@
 """fft as a routine for each axis, in place from the second one on.
 
 One long transform is two axes: of n = a b numbers, transforms of length a of those that are b
-apart, rotations, and transforms of length b, whose results lie a apart. Lengths with a large prime
-factor, and long ones that are no such product, are the host's.
+apart, rotations, and transforms of length b, whose results lie a apart. Lengths with a prime factor
+above `LONGEST`, and long ones that are no such product, are the host's.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
+
+import numpy as np
 
 from xla_backend.hlo.attributes import FftAttributes
 from xla_backend.hlo.instruction import Instruction
@@ -173,8 +175,14 @@ class _Transform:
             axis.kept,
             axis.tail,
             self.inverse,
-            len(plan) // 4,
+            plan.total,
         )
-        operands = (*numbers, plan, roots, rotations, source, target)
-        cycles = _CYCLES * axis.outer * axis.inner * n * (1 + len(plan) // 4)
+        prime = fft_plan.large_prime(n)
+        places, work = None, plan.total
+        if prime is not None:
+            make_places = partial(np.array, fft_plan.generated(prime), np.int32)
+            places = builder.table(("fft places", prime), make_places)
+            work += 2 * len(plan.numbers) // 4
+        operands = (*numbers, plan.numbers, roots, rotations, places, source, target)
+        cycles = _CYCLES * axis.outer * axis.inner * n * (1 + work)
         return Library(self.node.name, cycles, f"{axis.kind}_{self.complex}", operands)

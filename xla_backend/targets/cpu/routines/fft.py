@@ -2,11 +2,12 @@
 
   void pyjax_fft_<t>(outer, inner, n, in_outer, in_inner, in_step, out_outer, out_inner, out_step,
                      kept, tail, inverse, pass_count, ptr passes, ptr roots, ptr rotations,
-                     ptr x, ptr y)
+                     ptr places, ptr x, ptr y)
         transforms of length n: problem (o, i) begins at o in_outer + i in_inner, and its elements
         are in_step apart; of the results likewise. The first `kept` results are stored, and the
         next one where i < tail. inverse: the other sign, over n. rotations, if not null: result k
-        of problem i is multiplied by the root number i k. x may be y.
+        of problem i is multiplied by the root number i k. places: of a large prime factor of n,
+        `fft_plan.generated`. x may be y.
   pyjax_rfft_<t>: the same of real numbers.    pyjax_irfft_<t>: of the first n / 2 + 1 numbers of
         what is conjugate-symmetric; gives real ones
         t: c64 c128; `fft_plan` has the tables
@@ -26,11 +27,16 @@ from xla_backend.llvm import elemental
 from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.targets.cpu.routines.fft_passes import Short, register_passes, run_passes
+from xla_backend.targets.cpu.routines.fft_passes import (
+    Short,
+    Tables,
+    register_passes,
+    run_passes,
+)
 from xla_backend.targets.cpu.routines.fft_plan import LOW_BITS
 from xla_backend.targets.cpu.routines.matrix_lanes import REALS, Lanes, emit_groups
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.workspace import emit_workspace
+from xla_backend.targets.cpu.routines.workspace import HEADER, emit_workspace
 
 TYPES = (P.C64, P.C128)
 KINDS = ("fft", "rfft", "irfft")
@@ -40,13 +46,11 @@ NUMBERS = (
 )  # fmt: skip
 _FIELDS = [
     *(("i64", name) for name in NUMBERS),
-    *(("ptr", name) for name in ("passes", "roots", "rotations", "x", "y")),
+    *(("ptr", name) for name in ("passes", "roots", "rotations", "places", "x", "y")),
 ]
 Pair = tuple[str, str]
 # Cycles of an element of a group: in and out, and in a pass.
 _MOVE, _PASS = 40, 8
-# Bytes in front of what a block of the workspace may be used for.
-_HEADER = 64
 
 
 # -- a group of transforms -------------------------------------------------------------------------
@@ -122,9 +126,10 @@ class _Group:
         w, lanes = self.w, self.lanes
         size = w.imul("%n", 2 * lanes.count * (8 if self.real == "double" else 4))
         taken = w.call("pyjax.workspace.take", "ptr", [("i64", w.imul(size, 2))])
-        buffers = w.gep("i8", taken, _HEADER), w.gep("i8", taken, w.iadd(size, _HEADER))
+        buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(size, HEADER))
         self._read(buffers[0])
-        self._write(run_passes(lanes, buffers))
+        tables = Tables("%passes", "%pass_count", "%roots", "%places")
+        self._write(run_passes(lanes, buffers, tables))
         w.call("pyjax.workspace.give", "void", [("ptr", taken)])
 
     def _swapped(self, value: Pair) -> Pair:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
 from xla_backend.targets.cpu.routines.fft import KINDS, NUMBERS, TYPES
 from xla_backend.targets.cpu.routines.matrix_lanes import REALS
@@ -17,7 +18,7 @@ Array = np.ndarray
 def _run(kind: str, *operands: Any) -> None:
     count = len(NUMBERS)
     d = dict(zip(NUMBERS, operands[:count]))
-    _, _, rotations, x, y = operands[count:]
+    _, _, rotations, _, x, y = operands[count:]
     n, inner = d["n"], d["inner"]
     given = n // 2 + 1 if kind == "irfft" else n
     rows = np.arange(d["outer"])[:, None, None]
@@ -50,6 +51,7 @@ def fft_routines() -> list[Routine]:
                 Parameter("passes", Kind.NUMBERS),
                 Parameter("roots", Kind.READ, real),
                 Parameter("rotations", Kind.READ, real, optional=True),
+                Parameter("places", Kind.READ, P.S32, optional=True),
                 Parameter("x", Kind.READ, real if kind == "rfft" else t),
                 Parameter("y", Kind.UPDATE, real if kind == "irfft" else t),
             )

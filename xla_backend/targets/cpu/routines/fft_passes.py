@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import NamedTuple
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import const, element
@@ -15,6 +16,7 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines.fft_plan import LARGEST_PRIME, RADICES
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.workspace import HEADER, emit_workspace
 
 Pair = tuple[str, str]
 
@@ -100,6 +102,7 @@ def _emit_passes(t: P, module: ModuleWriter) -> None:
     for radix in RADICES:
         _emit_pass(module, t, radix)
     _emit_prime_pass(module, t)
+    _emit_rader_pass(module, t)
 
 
 def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
@@ -211,16 +214,25 @@ def _emit_prime_pass(module: ModuleWriter, t: P) -> None:
     w.ret()
 
 
-def run_passes(lanes: Lanes, buffers: Pair) -> str:
+class Tables(NamedTuple):
+    """Addresses of what `fft_plan` makes, and how many passes there are."""
+
+    passes: str
+    total: str
+    roots: str
+    places: str
+
+
+def run_passes(lanes: Lanes, buffers: Pair, tables: Tables) -> str:
     """All passes, from buffer to buffer; where the result is."""
     w = lanes.w
     carries = [("ptr", buffer) for buffer in buffers]
-    with w.loop("0", "%pass_count", 1, carries) as loop:
+    with w.loop("0", tables.total, 1, carries) as loop:
         entry = w.imul(loop.index, 4)
         radix, length, stride, start = (
-            w.load("i64", w.gep("i64", "%passes", w.iadd(entry, field))) for field in range(4)
+            w.load("i64", w.gep("i64", tables.passes, w.iadd(entry, field))) for field in range(4)
         )
-        roots = w.gep(element(lanes.ty), "%roots", w.imul(start, 2))
+        roots = w.gep(element(lanes.ty), tables.roots, w.imul(start, 2))
         arguments = [
             *(("ptr", buffer) for buffer in loop.carried), ("i64", length), ("i64", stride),
             ("ptr", roots),
@@ -229,11 +241,93 @@ def run_passes(lanes: Lanes, buffers: Pair) -> str:
             with w.if_(w.cmp("eq", "i64", radix, str(each))):
                 w.call(_pass_name(lanes.t, each), "void", arguments)
         with w.if_(w.cmp("sgt", "i64", radix, str(RADICES[-1]))):
-            w.call(_pass_name(lanes.t, "prime"), "void", [*arguments, ("i64", radix)])
+            arguments.append(("i64", radix))
+            plan = w.gep("i64", tables.passes, w.imul(tables.total, 4))
+            far = [*arguments, ("ptr", plan), ("ptr", tables.places)]
+
+            def squared(arguments: list[tuple[str, str]] = arguments) -> list[str]:
+                w.call(_pass_name(lanes.t, "prime"), "void", arguments)
+                return []
+
+            def convolved(arguments: list[tuple[str, str]] = far) -> list[str]:
+                w.call(_pass_name(lanes.t, "rader"), "void", arguments)
+                return []
+
+            w.if_else(w.cmp("sle", "i64", radix, str(LARGEST_PRIME)), [], squared, convolved)
         loop.next = [loop.carried[1], loop.carried[0]]
     return loop.results[0]
 
 
+def _emit_rader_pass(module: ModuleWriter, t: P) -> None:
+    """void pass(ptr source, ptr target, length, stride, ptr roots, radix, ptr plan, ptr places),
+    for larger primes: by powers of a generator, elements and results other than the first ones are
+    a cyclic convolution with the roots, which two transforms of its length make a product."""
+    parameters = [
+        ("ptr noalias", "source"), ("ptr noalias", "target"), ("i64", "length"), ("i64", "stride"),
+        ("ptr", "roots"), ("i64", "radix"), ("ptr", "plan"), ("ptr", "places"),
+    ]  # fmt: skip
+    emit_workspace(module)
+    w = module.function(_pass_name(t, "rader"), parameters, attributes="noinline")
+    lanes = Lanes(w, t)
+    short, real, ty = Short(lanes), element(lanes.ty), lanes.ty
+    others = w.isub("%radix", 1)
+    size, count = (w.load("i64", w.gep("i64", "%plan", field)) for field in range(2))
+    spectrum = w.gep(real, "%roots", w.imul(w.imul("%length", others), 2))
+    inner_roots = w.gep(real, spectrum, w.imul(size, 2))
+    tables = Tables(w.gep("i64", "%plan", 2), count, inner_roots, "null")
+    nbytes = w.imul(size, 2 * lanes.count * (8 if real == "double" else 4))
+    taken = w.call("pyjax.workspace.take", "ptr", [("i64", w.imul(nbytes, 2))])
+    buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(nbytes, HEADER))
+
+    def pair(memory: str, at: str) -> Pair:
+        value = lanes.load(memory, at)
+        assert isinstance(value, tuple)
+        return value
+
+    def root(table: str, number: str) -> Pair:
+        first = w.imul(number, 2)
+        parts = [w.splat(ty, w.load(real, w.gep(real, table, w.iadd(first, p)))) for p in (0, 1)]
+        return parts[0], parts[1]
+
+    def generated(number: str) -> str:
+        return w.as_index("i32", w.load("i32", w.gep("i32", "%places", number)))
+
+    with w.loop("0", "%length") as outer, w.loop("0", "%stride", guard=False) as inner:
+        p, q = outer.index, inner.index
+
+        def given(k: str, p: str = p, q: str = q) -> Pair:
+            return pair("%source", w.iadd(w.imul(w.iadd(p, w.imul("%length", k)), "%stride"), q))
+
+        def put(k: str, value: Pair, p: str = p, q: str = q) -> None:
+            row = w.iadd(w.imul(p, "%radix"), k)
+            lanes.store("%target", w.iadd(w.imul(row, "%stride"), q), value)
+
+        first = given("0")
+        with w.loop("0", others) as loop:
+            lanes.store(buffers[0], loop.index, given(generated(loop.index)))
+        with w.loop(others, size) as loop:
+            lanes.store(buffers[0], loop.index, lanes.zero())
+        found = run_passes(lanes, buffers, tables)
+        put("0", short.add(first, pair(found, "0")))
+        # The inverse transform is that of numbers whose parts have traded places.
+        with w.loop("0", size) as loop:
+            x, y = short.times(pair(found, loop.index), root(spectrum, loop.index))
+            lanes.store(found, loop.index, (y, x))
+        other = w.select(w.cmp("eq", "ptr", found, buffers[0]), "ptr", buffers[1], buffers[0])
+        found = run_passes(lanes, (found, other), tables)
+        with w.loop("0", others) as loop:
+            y, x = pair(found, loop.index)
+            value = short.add(first, (x, y))
+            # The inverse of the generator's power.
+            back = w.isub(others, loop.index)
+            back = w.select(w.cmp("eq", "i64", loop.index, "0"), "i64", "0", back)
+            k = generated(back)
+            number = w.iadd(w.imul(p, others), w.isub(k, 1))
+            put(k, short.times(value, root("%roots", number)))
+    w.call("pyjax.workspace.give", "void", [("ptr", taken)])
+    w.ret()
+
+
 def register_passes(t: P) -> None:
-    names = tuple(_pass_name(t, radix) for radix in (*RADICES, "prime"))
+    names = tuple(_pass_name(t, radix) for radix in (*RADICES, "prime", "rader"))
     register_group(f"fft_passes_{t}", names, partial(_emit_passes, t))

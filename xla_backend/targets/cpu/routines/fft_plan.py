@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 # Tried in this order: fewer passes over the data come first.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
-# Larger primes have a pass of which the work is their square: up to this one that takes less time
-# than a convolution would.
-LARGEST_PRIME = 251
+# Larger primes have a pass of which the work is their square: up to this one that takes no longer
+# than Rader's convolution, which those that follow have. A length up to LONGEST has one of these.
+LARGEST_PRIME = 67
 # The longest transform of one group: two copies of its lanes should stay in the second cache.
 LONGEST = 4096
 # Roots of a product of two indices come from two tables, of this many low and the other high bits.
@@ -20,13 +21,17 @@ LOW_BITS = 10
 
 @lru_cache(maxsize=256)
 def factors(n: int) -> tuple[int, ...] | None:
-    """The radices of the passes; None where a prime factor has none."""
+    """The radices of the passes; None where a prime factor is longer than a group's."""
     found = []
-    for radix in (*RADICES, *range(RADICES[-1] + 2, LARGEST_PRIME + 1, 2)):
+    for radix in (*RADICES, *range(RADICES[-1] + 2, LONGEST, 2)):
+        if radix > RADICES[-1] and radix * radix > n:
+            break
         while n % radix == 0 and n > 1:
             found.append(radix)
             n //= radix
-    return tuple(found) if n == 1 else None
+    if n > 1:
+        found.append(n)
+    return tuple(found) if n <= LONGEST else None
 
 
 @lru_cache(maxsize=256)
@@ -40,10 +45,58 @@ def halves(n: int, least: int) -> tuple[int, int] | None:
     return None
 
 
-def passes(n: int) -> tuple[int, ...]:
-    """For each pass: its radix, the length of what follows, the distance of neighbours, and where
-    its roots begin in `pass_roots`."""
-    return tuple(number for each in _passes(n) for number in each)
+class Passes(NamedTuple):
+    """Fields:
+    numbers: for each pass its radix, the length of what follows, the distance of neighbours, and
+      where its roots begin in `pass_roots`; behind them, if a radix is above LARGEST_PRIME, the
+      length of its convolution, the count of that one's passes, and these.
+    total: how many passes there are.
+    """
+
+    numbers: tuple[int, ...]
+    total: int
+
+
+def passes(n: int) -> Passes:
+    each = list(_passes(n))
+    numbers = [number for one in each for number in one]
+    prime = large_prime(n)
+    if prime is not None:
+        inner = passes(convolution_length(prime))
+        numbers += [convolution_length(prime), inner.total, *inner.numbers]
+    return Passes(tuple(numbers), len(each))
+
+
+def large_prime(n: int) -> int | None:
+    """The factor that has Rader's pass, of a length up to LONGEST."""
+    return next((radix for radix in factors(n) or () if radix > LARGEST_PRIME), None)
+
+
+@lru_cache(maxsize=256)
+def convolution_length(prime: int) -> int:
+    """Of a cyclic convolution of prime - 1 numbers: the same, or with room for both ends."""
+    least = prime - 1
+    if not _is_smooth(least, LARGEST_PRIME):
+        least = 2 * least - 1
+        while not _is_smooth(least, 7):
+            least += 1
+    return least
+
+
+def _is_smooth(n: int, most: int) -> bool:
+    return all(radix in (4, 8) or radix <= most for radix in factors(n) or (most + 1,))
+
+
+@lru_cache(maxsize=256)
+def generated(prime: int) -> tuple[int, ...]:
+    """Powers of a primitive root, which are all numbers from 1 to prime - 1."""
+    for root in range(2, prime):
+        powers = [1]
+        while (following := powers[-1] * root % prime) != 1:
+            powers.append(following)
+        if len(powers) == prime - 1:
+            return tuple(powers)
+    raise ValueError(f"{prime} has no primitive root: it is no prime")
 
 
 def _passes(n: int) -> Iterator[tuple[int, int, int, int]]:
@@ -57,14 +110,34 @@ def _passes(n: int) -> Iterator[tuple[int, int, int, int]]:
 
 def pass_roots(n: int, dtype: np.dtype) -> np.ndarray:
     """exp(-2 pi i p k / (length radix)) for each pass, p < length and 0 < k < radix; of a large
-    prime exp(-2 pi i k / radix), k < radix, behind them."""
+    prime exp(-2 pi i k / radix), k < radix, behind them; of one above LARGEST_PRIME, which is the
+    last, the spectrum that Rader's convolution multiplies by, and the roots of its passes."""
+    return np.concatenate(_tables(n)).astype(dtype)
+
+
+def _tables(n: int) -> list[np.ndarray]:
     tables = [np.zeros((0, 2))]
     for radix, length, _, _ in _passes(n):
         products = np.outer(np.arange(length), np.arange(1, radix)).reshape(-1)
         tables.append(_roots(products, length * radix))
-        if radix not in RADICES:
+        if radix > LARGEST_PRIME:
+            tables += [_spectrum(radix), *_tables(convolution_length(radix))]
+        elif radix not in RADICES:
             tables.append(_roots(np.arange(radix), radix))
-    return np.concatenate(tables).astype(dtype)
+    return tables
+
+
+def _spectrum(prime: int) -> np.ndarray:
+    """Of the roots whose numbers are the powers of the generator's inverse, over its length: of as
+    many as fit, with those before the first at the end."""
+    powers, size = np.array(generated(prime)), convolution_length(prime)
+    real, imaginary = _roots(powers[-np.arange(prime - 1)], prime).T
+    kernel = np.zeros(size, np.complex128)
+    kernel[: prime - 1] = real + 1j * imaginary
+    if size > prime - 1:
+        kernel[size - (prime - 2) :] = kernel[1 : prime - 1]
+    found = np.fft.fft(kernel) / size
+    return np.stack([found.real, found.imag], -1)
 
 
 def rotations(n: int, dtype: np.dtype) -> np.ndarray:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
+# Bytes in front of what a block may be used for.
+HEADER = 64
 _SLOTS = 8
 _TAKE, _GIVE = "pyjax.workspace.take", "pyjax.workspace.give"
 _ALIGNMENT = 64

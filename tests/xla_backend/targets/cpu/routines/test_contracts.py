@@ -281,22 +281,24 @@ def test_values_without_vectors(t):
     check(f"eigh_{t}", [batches, n, 1, nan, draw(t, nan.size, 4), values, info])
 
 
-@pytest.mark.parametrize("n", [12, 34])
+@pytest.mark.parametrize("n", [12, 34, 142])
 @pytest.mark.parametrize("t", fft.TYPES, ids=str)
 def test_fft(t, n):
     real = matrix_lanes.REALS[t]
     outer, inner = 2, 3
     size = outer * inner * n
-    plan, roots = fft_plan.passes(n), fft_plan.pass_roots(n, real.numpy_dtype)
+    (plan, count), roots = fft_plan.passes(n), fft_plan.pass_roots(n, real.numpy_dtype)
+    prime = fft_plan.large_prime(n)
+    places = None if prime is None else np.array(fft_plan.generated(prime), np.int32)
     rotations = fft_plan.rotations(n * inner, real.numpy_dtype).reshape(-1)
     columns = [n * inner, 1, inner]
     for inverse, turned in itertools.product((0, 1), (None, rotations)):
-        numbers = [outer, inner, n, *columns, *columns, n - 2, 2, inverse, len(plan) // 4]
-        tables = [plan, roots.reshape(-1), turned]
+        numbers = [outer, inner, n, *columns, *columns, n - 2, 2, inverse, count]
+        tables = [plan, roots.reshape(-1), turned, places]
         x, y = draw(t, size), draw(t, size, 1)
         check(f"fft_{t}", [*numbers, *tables, x, y])
         check(f"rfft_{t}", [*numbers, *tables, draw(real, size), y])
     half = n // 2 + 1
-    numbers = [outer, 1, n, half, 0, 1, n, 0, 1, n, 0, 1, len(plan) // 4]
+    numbers = [outer, 1, n, half, 0, 1, n, 0, 1, n, 0, 1, count]
     x, y = draw(t, outer * half), draw(real, outer * n, 1)
-    check(f"irfft_{t}", [*numbers, plan, roots.reshape(-1), None, x, y])
+    check(f"irfft_{t}", [*numbers, plan, roots.reshape(-1), None, places, x, y])

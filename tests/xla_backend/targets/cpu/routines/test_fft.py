@@ -53,6 +53,10 @@ SHAPES = [
     ((2, 360), 1), ((1024,), 1), ((2, 4096), 1), ((1000,), 1), ((20, 600), 1), ((8192,), 1),
     ((3, 17), 1), ((20, 194), 1), ((2, 289), 1), ((502,), 1), ((251 * 34,), 1), ((19, 31), 2),
     ((4, 6), 2), ((2, 5, 33), 2), ((9, 4, 26), 3), ((2, 3, 4, 5), 3),
+    # Rader's convolutions, as long as the prime less one (257) and longer (263, 1019); as parts of
+    # lengths that are no primes, and of long transforms.
+    ((257,), 1), ((20, 263), 1), ((3, 1019), 1), ((2, 514), 1), ((17, 789), 1), ((263 * 20,), 1),
+    ((5, 257, 3), 2),
 ]  # fmt: skip
 
 
@@ -72,7 +76,7 @@ def test_transforms(shape, rank, kind, t):
 
 
 @pytest.mark.parametrize("kind", ORACLES)
-@pytest.mark.parametrize("shape, rank", [((514,), 1), ((257, 8), 2), ((2 * 4099,), 1)])
+@pytest.mark.parametrize("shape, rank", [((4099,), 1), ((4099, 8), 2), ((2 * 4099,), 1)])
 def test_large_primes_are_the_host_s(shape, rank, kind):
     executable, x = program(kind, "c128", shape, rank)
     assert steps_of(executable, Host) and not steps_of(executable, Library)
