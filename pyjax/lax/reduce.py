@@ -390,24 +390,28 @@ def _arg_lowering(better: Callable[[Array, Array], Array], worst: Callable[[np.d
 
     def rule(ctx: Any, x: Any, *, axes: tuple[int, ...], index_dtype: np.dtype) -> Any:
         builder, dtype = ctx.builder, ctx.avals_in[0].dtype
-        values, indices = ShapedArray((), dtype), ShapedArray((), index_dtype)
-        index_type = from_numpy_dtype(index_dtype)
+        # Positions that 32 bits hold take half of the registers.
+        wide = index_dtype.itemsize == 8 and x.shape.dimensions[axes[0]] <= np.iinfo(np.int32).max
+        counted = np.dtype(np.int32) if wide else index_dtype
+        values, indices = ShapedArray((), dtype), ShapedArray((), counted)
+        index_type = from_numpy_dtype(counted)
         iota = builder.iota(x.shape.with_type(index_type), axes[0])
         out = ctx.shapes_out[0]
-        pair = type(out).tuple([out.with_type(x.shape.element_type), out])
+        pair = type(out).tuple([out.with_type(x.shape.element_type), out.with_type(index_type)])
         result = builder.add(
             Opcode.REDUCE,
             (
                 x,
                 iota,
                 builder.constant(np.asarray(worst(dtype)).astype(dtype)),
-                builder.constant(np.zeros((), index_dtype)),
+                builder.constant(np.zeros((), counted)),
             ),
             DimensionsAttributes(axes),
             (ctx.computation_of(reducer, values, indices, values, indices),),
             shape=pair,
         )
-        return builder.get_tuple_element(result, 1)
+        place = builder.get_tuple_element(result, 1)
+        return builder.convert(place, from_numpy_dtype(index_dtype)) if wide else place
 
     return rule
 

@@ -8,7 +8,7 @@ orders of as many numbers as there are decides it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from math import prod
 
 import ml_dtypes
@@ -56,6 +56,18 @@ def _compares_values(node: Instruction) -> bool:
 def commutes(computation: Computation) -> bool:
     """Whether it is known that the two halves of the parameters may change places."""
     return _same_text(computation) or (only_selects(computation) and _same_cases(computation))
+
+
+def agrees(computation: Computation, reference: Callable[..., Sequence[np.ndarray]]) -> bool:
+    """Whether a computation that compares and selects is the same function as `reference`, of
+    arrays of the values of its parameters."""
+    if not only_selects(computation):
+        return False
+    cases = _cases(computation, 2, True)
+    if cases is None:
+        return False
+    one, other = cases
+    return _equal(_apply(computation, one, other), list(reference(*one, *other)))
 
 
 def _same_text(computation: Computation) -> bool:

@@ -4,13 +4,14 @@ little to run side by side), prefix sums."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices
+from xla_backend.kernels.from_hlo.first_extremes import direction_of
 from xla_backend.kernels.from_hlo.iteration_space import IterationSpace
 from xla_backend.kernels.from_hlo.reductions import Reduction
 from xla_backend.kernels.index import ZERO, Index, delinearize, linearize
@@ -87,7 +88,7 @@ class ReductionGroup:
         self.nodes = nodes
         self.operands = [n.operands[: len(n.operands) // 2] for n in nodes]
         self.members = [
-            Reduction(e, n.called[0], [o.shape.element_type for o in operands])
+            Reduction(e, n.called[0], [o.shape.element_type for o in operands], direction_of(n))
             for n, operands in zip(nodes, self.operands)
         ]
         self.reals = [t for m in self.members for t in m.reals]
@@ -122,11 +123,23 @@ class ReductionGroup:
         return result
 
     def combine(self, lhs: Sequence[Value], rhs: Sequence[Value]) -> list[Value]:
+        return self._each(Reduction.combine, lhs, rhs)
+
+    def accumulate(self, carried: Sequence[Value], elements: Sequence[Value]) -> list[Value]:
+        """What has been reduced and elements that come after all of that."""
+        return self._each(Reduction.accumulate, carried, elements)
+
+    def _each(
+        self,
+        combine: Callable[[Reduction, Sequence[Value], Sequence[Value]], list[Value]],
+        lhs: Sequence[Value],
+        rhs: Sequence[Value],
+    ) -> list[Value]:
         result: list[Value] = []
         start = 0
         for member in self.members:
             stop = start + len(member.reals)
-            result += member.combine(lhs[start:stop], rhs[start:stop])
+            result += combine(member, lhs[start:stop], rhs[start:stop])
             start = stop
         return result
 
@@ -263,7 +276,7 @@ class ReductionNest:
             )
             full = full + (var + start) * strides[i]
         elements = self.group.elements(delinearize(full, self.dims))
-        result = self.group.combine(carried, elements)
+        result = self.group.accumulate(carried, elements)
         combiner = self.group.combiner()
         identities = self.group.identities()
         for _ in along:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.attributes import ComparisonDirection
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.monoids import identity_of, monoid
 from xla_backend.hlo.opcode import Opcode
@@ -22,6 +23,7 @@ from xla_backend.kernels.from_hlo.elemental import (
     handles,
     parts,
 )
+from xla_backend.kernels.from_hlo.first_extremes import direction_of, kept_or_later
 from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import Combiner, Value
 
@@ -30,11 +32,18 @@ P = PrimitiveType
 
 class Reduction:
     """How values are reduced: carried types, start, combination. Floats narrower than 32 bits are
-    summed in f32."""
+    summed in f32. `direction`: the reduction looks for a first extreme (`first_extremes`)."""
 
-    def __init__(self, e: ElementalEmitter, computation: Computation, types: Sequence[P]) -> None:
+    def __init__(
+        self,
+        e: ElementalEmitter,
+        computation: Computation,
+        types: Sequence[P],
+        direction: ComparisonDirection | None = None,
+    ) -> None:
         self.e = e
         self.computation = computation
+        self.direction = direction
         self.types = list(types)
         self.opcode = monoid(computation) if len(types) == 1 else None
         self.widened = (
@@ -99,6 +108,12 @@ class Reduction:
         result = self.e.apply(self.computation, self._group(lhs) + self._group(rhs))
         return parts(result)
 
+    def accumulate(self, carried: Sequence[Value], values: Sequence[Value]) -> list[Value]:
+        """What has been reduced and an element that comes after all of that."""
+        if self.direction is None:
+            return self.combine(carried, values)
+        return kept_or_later(self.e.builder, self.direction, carried, values)
+
     def combiner(self) -> Combiner:
         return self.e.builder.combiner(self.reals, self.combine, commutes=self.commutes)
 
@@ -121,7 +136,7 @@ def reduce_over(
     b = e.builder
 
     def combined(state: list[Value], values: list[Value], position: Indices) -> list[Value]:
-        result = reduction.combine(state, values)
+        result = reduction.accumulate(state, values)
         inside = present(position) if present is not None else None
         if inside is None:
             return result
@@ -161,7 +176,8 @@ def _reduce(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     operands, init_nodes = node.operands[:count], node.operands[count:]
     reduced = attrs(node).dimensions
     dims = operands[0].shape.dimensions
-    reduction = Reduction(e, node.called[0], [o.shape.element_type for o in operands])
+    types = [o.shape.element_type for o in operands]
+    reduction = Reduction(e, node.called[0], types, direction_of(node))
     inits = reduction.widen([e.value(i, ()) for i in init_nodes])
     variadic = node.shape.is_tuple
 

@@ -90,7 +90,7 @@ class RowNest:
             at = at + var * self.strides[i]
         index = delinearize(at, self.dims)
         elements = group.elements(index)
-        results = group.combine(carried, elements)
+        results = group.accumulate(carried, elements)
         stores = [
             (output, self.e.value(root, delinearize(at, root.shape.dimensions)))
             for root in plan.stores[step]
