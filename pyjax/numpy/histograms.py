@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
@@ -15,6 +16,7 @@ from pyjax.numpy import reductions, util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.calculus import diff
 from pyjax.numpy.creation import linspace
+from pyjax.numpy.eager import is_ready
 from pyjax.numpy.index_update import update
 from pyjax.numpy.manipulation import ravel
 from pyjax.numpy.searching import searchsorted
@@ -65,9 +67,19 @@ def bincount(
     elif np.shape(weights) != x.shape:
         raise new_error(ValueError, "shape of weights must match shape of x.")
     weights = util.as_array(weights)
+    sums = _sums_of_values if is_ready(x) and is_ready(weights) else _summed_by_value
+    return sums(x, weights, length)
+
+
+def _summed_by_value(x: Any, weights: Any, length: int) -> Any:
+    """For each value below `length` the sum of the weights of its places in `x`."""
     places = util.convert(x, np.dtype(np.int32)) if x.dtype == np.bool_ else clip(x, 0)
     zeros = lax.full((length,), 0, weights.dtype)
-    return update(zeros, places, weights, "add", mode="drop")
+    return update(zeros, places, weights, "add", mode="drop", wrap_negative_indices=False)
+
+
+# One program where nothing is traced: its parts would each go through memory.
+_sums_of_values = jit(_summed_by_value, static_argnums=2)
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:

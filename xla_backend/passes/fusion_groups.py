@@ -294,14 +294,25 @@ class GroupGraph:
         return found
 
     def _keeps_update_in_place(self, node: Instruction, group: Group) -> bool:
-        """A fusion that writes into X may read X only at the very elements it writes."""
+        """A fusion that writes into X may read X only at the very elements it writes. Where the
+        node would be computed of other elements of X, each of those reads would be an array in
+        memory: the node is one instead."""
         assert group.update is not None
         target = memory_origin(group.update.operands[0])
-        for operand in node.operands:
-            if memory_origin(operand) is target:
-                reads_window = same_window_read(node, group.update)
-                if not reads_window or set(group.index_maps_for(node)) != {0}:
-                    return False
+        if _reads(node, target):
+            return same_window_read(node, group.update) and set(group.index_maps_for(node)) == {0}
+        if node is not group.update.operands[1]:
+            return True  # a part of what was asked about
+        seen = {node}
+        stack = list(node.operands)
+        while stack and len(seen) <= _MAX_SEARCH:
+            other = stack.pop()
+            if other in seen or not is_fusible(other) or not may_be_interior(other):
+                continue
+            seen.add(other)
+            if _reads(other, target) and not same_window_read(other, group.update):
+                return False
+            stack.extend(other.operands)
         return True
 
     def _join(self, node: Instruction, group: Group) -> None:
@@ -532,6 +543,11 @@ class GroupGraph:
     def live_groups(self) -> list[Group]:
         """Groups to build, producers first."""
         return sorted(self.groups, key=lambda g: max(self.position[r] for r in g.roots))
+
+
+def _reads(node: Instruction, target: Instruction) -> bool:
+    """Whether the node reads the memory of `target` itself."""
+    return any(memory_origin(operand) is target for operand in node.operands)
 
 
 def _overwriters(order: list[Instruction]) -> dict[Instruction, list[Instruction]]:

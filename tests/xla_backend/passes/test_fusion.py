@@ -206,3 +206,26 @@ def test_expensive_outputs_are_kept():
         """
     )
     assert found == ["tanh+multiply", "tanh"]
+
+
+def test_what_an_array_is_updated_with_from_its_other_parts_is_one_array():
+    """Not one for each slice: what is written over must have been read before."""
+    assert fusions("""
+      x = f32[10] parameter(0)
+      a = f32[8] slice(x), slice={[0:8]}
+      b = f32[8] slice(x), slice={[1:9]}
+      c = f32[8] slice(x), slice={[2:10]}
+      ab = f32[8] add(a, b)
+      abc = f32[8] multiply(ab, c)
+      one = s32[] constant(1)
+      ROOT r = f32[10] dynamic-update-slice(x, abc, one)""") == ["multiply", "dynamic-update-slice"]
+
+
+def test_what_an_array_is_updated_with_from_the_same_part_is_not():
+    assert fusions("""
+      x = f32[10] parameter(0)
+      one = s32[] constant(1)
+      a = f32[8] dynamic-slice(x, one), dynamic_slice_sizes={8}
+      y = f32[8] parameter(1)
+      b = f32[8] multiply(a, y)
+      ROOT r = f32[10] dynamic-update-slice(x, b, one)""") == ["dynamic-update-slice"]

@@ -18,7 +18,6 @@ from xla_backend.kernels.ir import Value
 
 P = PrimitiveType
 _INT32_MAX = 2**31 - 1
-EQUAL = CompareAttributes(ComparisonDirection.EQ)
 LESS_EQUAL = CompareAttributes(ComparisonDirection.LE)
 
 
@@ -44,21 +43,22 @@ def clamped(e: ElementalEmitter, start: Value, maximum: int) -> Index:
 
 
 def unclamped(e: ElementalEmitter, start: Value, maximum: int) -> tuple[Index, Value | bool]:
-    """The index `start` (clamped, so that it is safe) and whether 0 <= start <= maximum held."""
+    """The index `start`, or a safe one, and whether 0 <= start <= maximum holds."""
     b = e.builder
-    index = clamped(e, start, maximum)
     if maximum < 0:
-        return index, False
-    if start.type.is_unsigned_integral and start.type.bits >= 32:
-        top = b.constant(start.type, maximum)
-        inside = b.compute(Opcode.COMPARE, P.PRED, (start, top), LESS_EQUAL)
-        return index, inside
-    place = next(iter(index.terms), None)
-    if isinstance(place, Value) and place.type is start.type:
-        return index, b.compute(Opcode.COMPARE, P.PRED, (place, start), EQUAL)
-    value = b.index_value(index, P.S64)
-    original = start if start.type is P.S64 else b.compute(Opcode.CONVERT, P.S64, (start,))
-    return index, b.compute(Opcode.COMPARE, P.PRED, (value, original), EQUAL)
+        return constant(0), False
+    wide = P.U64 if start.type.bits == 64 or maximum > _INT32_MAX else P.U32
+    signed = P.S64 if wide is P.U64 else P.S32
+    # As unsigned numbers, negative ones are larger than all that are inside.
+    value = start
+    for type in (signed, wide) if start.type.is_signed_integral else (wide,):
+        value = value if value.type is type else b.compute(Opcode.CONVERT, type, (value,))
+    top, zero = b.constant(wide, maximum), b.constant(wide, 0)
+    inside = b.compute(Opcode.COMPARE, P.PRED, (value, top), LESS_EQUAL)
+    if maximum == 0:
+        return constant(0), inside
+    safe = b.compute(Opcode.SELECT, wide, (inside, value, zero))
+    return Index.of(b.compute(Opcode.CONVERT, signed, (safe,), bounds=(0, maximum))), inside
 
 
 def dynamic_starts(e: ElementalEmitter, node: Instruction, sizes: tuple[int, ...]) -> list[Index]:

@@ -20,9 +20,9 @@ from xla_backend.kernels.index import ZERO, Index, constant, delinearize, linear
 from xla_backend.kernels.ir import Buffer, BufferRole, Value
 
 P = PrimitiveType
-# Scatters of many updates are cut into so many blocks, by shape alone: the result must not depend
-# on threads. So many updates of each element pay for the block's own array.
-_BLOCKS = 16
+# Scatters of many updates are cut into at most so many blocks, by shape alone: the result must not
+# depend on threads. So many updates of each element pay for the block's own array.
+_MAX_BLOCKS = 16
 _UPDATES_PER_ELEMENT = 4
 _MANY_UPDATES = 1 << 17
 
@@ -71,11 +71,12 @@ def scatter_nest(
     operand_dims = inputs[0].shape.dimensions
     if 0 in dims or 0 in operand_dims:
         return
-    opcode = _combined_in_blocks(node) if in_parts else None
-    if opcode is None:
+    opcode = _combined_in_any_grouping(node) if in_parts else None
+    blocks = 1 if opcode is None else _count_blocks(node)
+    if opcode is None or blocks == 1:
         _scatter_windows(e, node, outputs)
     else:
-        _scatter_in_blocks(e, node, outputs[0], opcode)
+        _scatter_in_blocks(e, node, outputs[0], opcode, blocks)
 
 
 def _walk_order(node: Instruction) -> list[int]:
@@ -112,29 +113,38 @@ def _scatter_windows(
     close_loops(e, len(order))
 
 
-def _combined_in_blocks(node: Instruction) -> Opcode | None:
-    """What combines the updates of a scatter in any grouping, if there are many of them for each
-    element. Narrow floats would round more often."""
-    inputs, _, updates = scatter_operands(node)
-    type, rows = inputs[0].shape.element_type, scatter_dims(node)
+def _combined_in_any_grouping(node: Instruction) -> Opcode | None:
+    """What combines the updates of a scatter, if they may be grouped in any way. Narrow floats
+    would round more often."""
+    inputs, _, _ = scatter_operands(node)
+    type = inputs[0].shape.element_type
     opcode = monoid(node.called[0])
-    if len(inputs) > 1 or opcode is None or not rows or type.is_complex or type is P.PRED:
+    if len(inputs) > 1 or opcode is None or type.is_complex or type is P.PRED:
         return None
     if (type.is_floating and type.bits < 32) or attrs(node).unique_indices:
         return None
-    total = updates[0].shape.num_elements
-    few = _BLOCKS * _UPDATES_PER_ELEMENT * inputs[0].shape.num_elements <= total
-    long = updates[0].shape.dimensions[rows[0]] >= _BLOCKS
-    return opcode if few and long and total >= _MANY_UPDATES else None
+    return opcode
+
+
+def _count_blocks(node: Instruction) -> int:
+    """How many blocks the updates of a scatter are cut into, a power of two: as many as there are
+    enough updates for."""
+    inputs, _, updates = scatter_operands(node)
+    rows, total = scatter_dims(node), updates[0].shape.num_elements
+    if not rows or total < _MANY_UPDATES:
+        return 1
+    paid = total // (_UPDATES_PER_ELEMENT * inputs[0].shape.num_elements)
+    most = min(_MAX_BLOCKS, paid, updates[0].shape.dimensions[rows[0]])
+    return 1 << (most.bit_length() - 1) if most else 1
 
 
 def _scatter_in_blocks(
-    e: ElementalEmitter, node: Instruction, output: Buffer, opcode: Opcode
+    e: ElementalEmitter, node: Instruction, output: Buffer, opcode: Opcode, blocks: int
 ) -> None:
     b, type, size = e.builder, output.element_type, output.size
     rows = scatter_operands(node)[2][0].shape.dimensions[_walk_order(node)[0]]
-    chunk, rest = divmod(rows, _BLOCKS)
-    count = _BLOCKS + (rest > 0)
+    chunk, rest = divmod(rows, blocks)
+    count = blocks + (rest > 0)
     number = sum(1 for buffer in b.kernel.buffers if buffer.role is BufferRole.SCRATCH)
     partial = b.buffer(f"partial{number}", type, count * size, BufferRole.SCRATCH, number)
 
@@ -144,11 +154,11 @@ def _scatter_in_blocks(
         b.close_loop()
         _scatter_windows(e, node, [partial], (start, extent), base)
 
-    block, _ = b.open_loop(_BLOCKS, independent=True)
+    block, _ = b.open_loop(blocks, independent=True)
     block_of(block * chunk, chunk, block * size)
     b.close_loop()
     if rest:
-        block_of(constant(_BLOCKS * chunk), rest, constant(_BLOCKS * size))
+        block_of(constant(blocks * chunk), rest, constant(blocks * size))
     i, _ = b.open_loop(size, independent=True, may_vectorize=True)
     start = b.load(output, i, mutable=True)
     block, carried = b.open_loop(count, inits=[start])

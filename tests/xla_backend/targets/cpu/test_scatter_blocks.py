@@ -78,7 +78,7 @@ def expected(opcode, x, i, u):
         ("s16", "and"),
     ],
 )
-@pytest.mark.parametrize("sizes, count", [((50,), 131_101), ((7, 33), 4099)])
+@pytest.mark.parametrize("sizes, count", [((50,), 131_101), ((5000,), 131_101), ((7, 33), 4099)])
 def test_values(type, opcode, sizes, count):
     executable, arguments = scatter(type, opcode, sizes, count)
     want = expected(opcode, *arguments)
@@ -113,7 +113,8 @@ def test_nan_and_infinity():
     [
         ("f32", (50,), 131_101, True),
         ("f32", (50,), 100_000, False),  # not many
-        ("f32", (5000,), 131_101, False),  # few for each element
+        ("f32", (5000,), 131_101, True),  # in fewer blocks
+        ("f32", (17_000,), 131_101, False),  # few for each element
         ("bf16", (50,), 131_101, False),  # would be rounded in other places
     ],
 )
