@@ -15,7 +15,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import Library, Step
+from xla_backend.program.ir import Library, Step, aligned
 from xla_backend.program.routines import Kind
 from xla_backend.runtime.host_libraries.lapack_arguments import (
     attributes_of,
@@ -26,6 +26,7 @@ from xla_backend.runtime.host_libraries.lapack_arguments import (
 from xla_backend.runtime.host_libraries.library_threads import size_of, threads_of
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.matrix_rules import matrix_step, triangular_step
+from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK
 from xla_backend.targets.cpu.routines.small_matrices import (
@@ -40,6 +41,10 @@ from xla_backend.targets.cpu.routines.small_reflectors import ADJOINT
 from xla_backend.targets.cpu.routines.small_reflectors import RIGHT as REFLECTED_RIGHT
 from xla_backend.targets.cpu.rules import RULES
 
+_PRODUCTS_PER_CYCLE = 16.0
+# A batch is divided into so many tasks at most, if its matrices have no more work than this.
+_TASKS = 32
+_SHARED_WORK = 256**3
 Options = Mapping[str, int]
 Shapes = Sequence[Shape]
 # The numbers of a routine behind the count of problems; None: it has no such variant.
@@ -101,7 +106,8 @@ def _custom_call(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
         return HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
     if name == "trsm":
         return triangular_step(builder, node, _trsm_flags(options))
-    steps = _small_step(builder, node, name, options) or _lapack_step(builder, node, name, options)
+    ways = _small_step, _large_step, _lapack_step
+    steps = next((found for way in ways if (found := way(builder, node, name, options))), None)
     return steps or HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
 
 
@@ -157,6 +163,26 @@ def _small_step(
     *sizes, m, n = operands[0].dimensions
     batches = math.prod(sizes)
     return matrix_step(builder, node, ours, (batches, *numbers), batches * m * n * (m + n))
+
+
+def _large_step(
+    builder: ProgramBuilder, node: Instruction, name: str, options: Options
+) -> list[Step]:
+    """By our own products."""
+    a, results = node.operands[0].shape, node.shape.flatten()
+    type, (*batch, m, n) = a.element_type, a.dimensions
+    if name != "getrf":
+        return []
+    if [shape.element_type for shape in results] != [type, *[PrimitiveType.S32] * 2]:
+        return []
+    batches, work = math.prod(batch), m * n * min(m, n)
+    tasks = min(batches, _TASKS) if work <= _SHARED_WORK else 1
+    panel, negated = (Shape.array(type, (tasks, m, width)) for width in (MOST_LANES, n))
+    arrays = [builder.slice(node.operands[0]), *(builder.slice(node, leaf) for leaf in range(3))]
+    areas = builder.scratch(panel), builder.scratch(negated, aligned(panel.byte_size))
+    numbers = batches, m, n, tasks
+    cycles = batches * work / _PRODUCTS_PER_CYCLE
+    return [Library(node.name, cycles, f"lu_blocked_{type}", (*numbers, *arrays, *areas))]
 
 
 def _lapack_step(

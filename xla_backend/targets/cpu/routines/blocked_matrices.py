@@ -49,13 +49,13 @@ def _flag(w: FunctionWriter, bit: int) -> str:
 # -- helpers, once in each group -------------------------------------------------------------------
 
 
-_SUBSTITUTE = [
+SUBSTITUTE = [
     ("ptr", "m"), ("i64", "row"), ("i64", "column"), ("i64", "direction"), ("i64", "conjugated"),
     ("i64", "unit"), ("i64", "rows"), ("ptr", "x"), ("i64", "pitch"), ("i64", "columns"),
 ]  # fmt: skip
 
 
-def _emit_substitute(module: ModuleWriter, t: P) -> None:
+def emit_substitute(module: ModuleWriter, t: P) -> None:
     """void blocked.substitute(...): rows of x, from the first one on or (direction -1) back, are
     solved for; m and x point to the first one. Element (i, j) of m is at i row + j column."""
     w = module.function(
@@ -63,7 +63,7 @@ def _emit_substitute(module: ModuleWriter, t: P) -> None:
     )
     given = {
         name: w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
-        for i, (ty, name) in enumerate(_SUBSTITUTE)
+        for i, (ty, name) in enumerate(SUBSTITUTE)
     }
     v = Rows(w, t)
     lanes, ty = v.lanes, v.lanes.ty
@@ -101,9 +101,9 @@ def _emit_substitute(module: ModuleWriter, t: P) -> None:
             )
             v.store(mine, columns.index, element_of(parts), mask)
     w.ret()
-    w = module.function("blocked.substitute", _SUBSTITUTE, internal=True)
-    context = w.alloca("i64", len(_SUBSTITUTE), 8)
-    for field, (kind, name) in enumerate(_SUBSTITUTE):
+    w = module.function("blocked.substitute", SUBSTITUTE, internal=True)
+    context = w.alloca("i64", len(SUBSTITUTE), 8)
+    for field, (kind, name) in enumerate(SUBSTITUTE):
         w.store(kind, f"%{name}", w.gep("i64", context, field), 8)
     blocks = w.op("udiv", "i64", w.iadd("%columns", _COLUMNS - 1), str(_COLUMNS))
     arguments = [("ptr", "@blocked.substitute.task"), ("ptr", context), ("i64", blocks)]
@@ -160,7 +160,7 @@ def _emit_diagonal(module: ModuleWriter, t: P) -> None:
 def _emit_cholesky(t: P, module: ModuleWriter) -> None:
     emit_negate(module, t)
     emit_transpose(module, t)
-    _emit_substitute(module, t)
+    emit_substitute(module, t)
     _emit_diagonal(module, t)
     w = module.function(f"pyjax_cholesky_blocked_{t}", _CHOLESKY)
     n = "%n"
@@ -200,7 +200,7 @@ def _emit_cholesky(t: P, module: ModuleWriter) -> None:
             rest = w.isub(w.isub(n, start), rows)
             with w.if_(w.cmp("sgt", "i64", rest, "0")):
                 values = [mine, "1", n, "1", "1", "0", rows, place(w, t, mine, rows), n, rest]
-                pairs = [(ty, x) for (ty, _), x in zip(_SUBSTITUTE, values, strict=True)]
+                pairs = [(ty, x) for (ty, _), x in zip(SUBSTITUTE, values, strict=True)]
                 w.call("blocked.substitute", "void", pairs)
             blocks.next = [w.op("and", "i1", blocks.carried[0], good)]
         good = blocks.results[0]
@@ -247,7 +247,7 @@ _TRIANGULAR = [
 def _emit_triangular(t: P, module: ModuleWriter) -> None:
     emit_negate(module, t)
     emit_transpose(module, t)
-    _emit_substitute(module, t)
+    emit_substitute(module, t)
     w = module.function(f"pyjax_triangular_blocked_{t}", _TRIANGULAR)
     n, sides = "%n", "%sides"
     right = _flag(w, RIGHT)
@@ -302,7 +302,7 @@ def _emit_triangular(t: P, module: ModuleWriter) -> None:
                 place(w, t, a, w.imul(begin, w.iadd(n, 1))), row, column, direction, conjugated,
                 unit, rows, place(w, t, solved, w.imul(begin, sides)), sides, sides,
             ]  # fmt: skip
-            pairs = [(ty, value) for (ty, _), value in zip(_SUBSTITUTE, values, strict=True)]
+            pairs = [(ty, value) for (ty, _), value in zip(SUBSTITUTE, values, strict=True)]
             w.call("blocked.substitute", "void", pairs)
         with w.if_(right):
             sizes = [("i64", n), ("i64", sides), ("i64", "0")]

@@ -139,13 +139,6 @@ def _potrf(p: _Problem) -> None:
     p.call(p.letter(other), p.integer(n), factor, p.leading(n), p.info())
 
 
-def _getrf(p: _Problem) -> None:
-    m, n, matrix = p["m"], p["n"], p.area("matrix")
-    p.by_columns(p.array("a"), m, n, matrix)
-    p.call(p.integer(m), p.integer(n), matrix, p.leading(m), p.array("pivots"), p.info())
-    p.by_rows(matrix, m, n, p.array("lu"))
-
-
 def _geqrf(p: _Problem) -> None:
     m, n, matrix = p["m"], p["n"], p.area("matrix")
     p.by_columns(p.array("a"), m, n, matrix)
@@ -331,7 +324,6 @@ def _gtsv(p: _Problem) -> None:
 
 _BODIES: Mapping[str, Callable[[_Problem], None]] = {
     "potrf": _potrf,
-    "getrf": _getrf,
     "geqrf": _geqrf,
     "geqp3": _geqp3,
     "orgqr": _orgqr,

@@ -132,7 +132,6 @@ _MODES = {"mode": "V", "uplo": "L"}
 # Arrays, options, areas, work. Eigenvalues of a real matrix are two arrays.
 _ROUTINES: Mapping[str, tuple[str, Mapping[str, str | int], Mapping[str, Any], float]] = {
     "potrf": ("a[n,n] -> factor[n,n] info[]", {"uplo": "L"}, {}, 0.03),
-    "getrf": ("a[m,n] -> lu[m,n] pivots[k] info[]", {}, {"matrix:t": _matrix}, 0.05),
     "geqrf": ("a[m,n] -> packed[m,n] taus[k] info?[]", {}, _WORK, 0.1),
     "geqp3": (
         "a[m,n] fixed[n] -> packed[m,n] pivots[n] taus[k] info?[]",

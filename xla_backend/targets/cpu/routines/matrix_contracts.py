@@ -157,8 +157,8 @@ def _run_svd(
         lefts[b], values[:], rights[b] = found if left else (0, found[1], 0)
 
 
-def _without_work(reference: Callable[..., None], *operands: Any) -> None:
-    reference(*operands[:-2])
+def _without_work(reference: Callable[..., None], numbers: int, tasks: int, *operands: Any) -> None:
+    reference(*operands[:numbers], *operands[numbers + tasks : -2])
 
 
 def _problems(shape: tuple[int, ...], *arrays: Array) -> list[tuple[Array, ...]]:
@@ -184,7 +184,9 @@ _REAL = ("values", "s")
 
 
 # These have a variant for larger matrices, with memory to work in.
-_BLOCKED = ("cholesky", "triangular")
+_BLOCKED = ("cholesky", "lu", "triangular")
+# And of these it is told into how many tasks a batch is divided.
+_DIVIDED = ("lu",)
 
 
 def _type_of(array: str, t: P) -> P:
@@ -196,20 +198,23 @@ def _type_of(array: str, t: P) -> P:
 def matrix_routines() -> list[Routine]:
     found = []
     for name, (numbers, read, written, reference) in _ROUTINES.items():
+        count, tasks = len(numbers.split()), int(name in _DIVIDED)
         for t in TYPES:
-            parameters = (
-                *(Parameter(number, Kind.NUMBER) for number in numbers.split()),
+            counts = tuple(Parameter(number, Kind.NUMBER) for number in numbers.split())
+            arrays = (
                 *(Parameter(array, Kind.READ, t) for array in read.split()),
                 *(Parameter(array, Kind.WRITE, _type_of(array, t)) for array in written.split()),
             )
-            found.append(Routine(f"{name}_{t}", parameters, reference, stops=True, steady=True))
+            whole = (*counts, *arrays)
+            found.append(Routine(f"{name}_{t}", whole, reference, stops=True, steady=True))
             if name in _BLOCKED:
+                divided = (Parameter("tasks", Kind.NUMBER),) * tasks
                 work = (Parameter("work", Kind.WORK, t), Parameter("negated", Kind.WORK, t))
                 found.append(
                     Routine(
                         f"{name}_blocked_{t}",
-                        (*parameters, *work),
-                        partial(_without_work, reference),
+                        (*counts, *divided, *arrays, *work),
+                        partial(_without_work, reference, count, tasks),
                         stops=True,
                         steady=True,
                     )

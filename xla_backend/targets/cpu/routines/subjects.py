@@ -5,6 +5,7 @@ from __future__ import annotations
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.process.bounded_cache import once
 from xla_backend.targets.cpu.routines import (
+    blocked_lu,
     blocked_matrices,
     conv,
     cumulative,
@@ -37,6 +38,7 @@ _SUBJECTS = (
     small_matrices,
     small_reflectors,
     small_singular,
+    blocked_lu,
     blocked_matrices,
     lapack,
 )

@@ -8,6 +8,7 @@ import pytest
 import scipy.linalg
 
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
+from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
 from xla_backend.targets.cpu.routines.blocked_matrices import BLOCK_ROWS
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.small_matrices import (
@@ -65,11 +66,16 @@ def kind(a):
     return next(t for t in TYPES if t.numpy_dtype == a.dtype)
 
 
-def lu(a):
+def lu(a, tasks=2):
     count, m, n = a.shape
     factors = np.full_like(a, 7)
     pivots, info = np.full((count, min(m, n)), 7, np.int32), np.full(count, 7, np.int32)
-    call(f"lu_{kind(a)}", count, m, n, a, factors, pivots, info)
+    if max(m, n) <= MOST_ROWS:
+        call(f"lu_{kind(a)}", count, m, n, a, factors, pivots, info)
+    else:
+        work = [np.full(tasks * m * k, 7, a.dtype) for k in (MOST_LANES, n)]
+        given = (count, m, n, tasks, a, factors, pivots, info, *work)
+        call(f"lu_blocked_{kind(a)}", *given)
     return factors, pivots, info
 
 
@@ -103,9 +109,10 @@ def test_cholesky_of_what_has_none(t, wrong, n):
 @pytest.mark.parametrize("t", TYPES, ids=str)
 def test_lu(t):
     (getrf,) = scipy.linalg.get_lapack_funcs(("getrf",), dtype=t.numpy_dtype)
-    for count, (m, n) in itertools.product(
-        COUNTS, [(1, 1), (3, 3), (MOST_ROWS, MOST_ROWS), (9, 4), (4, 9), (1, 5), (5, 1)]
-    ):
+    small = [(1, 1), (3, 3), (MOST_ROWS, MOST_ROWS), (9, 4), (4, 9), (1, 5), (5, 1)]
+    large = [(17, 17), (40, 3), (3, 40), (33, 70), (200, 150)]
+    sizes = [*itertools.product(COUNTS, small), *((3, size) for size in large)]
+    for count, (m, n) in sizes:
         a = draw(t, count, m, n)
         a[0, :, n // 2] = 0  # singular, and goes on behind it
         for each, factors, pivots, info in zip(a, *lu(a)):
@@ -116,11 +123,45 @@ def test_lu(t):
 
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
-def test_first_of_equal_pivots(t):
-    factors, pivots, info = lu(np.ones((2, 4, 4), t.numpy_dtype))
-    np.testing.assert_array_equal(pivots, [[1, 2, 3, 4]] * 2)
+@pytest.mark.parametrize("n", [4, 50])
+def test_first_of_equal_pivots(n, t):
+    factors, pivots, info = lu(np.ones((2, n, n), t.numpy_dtype))
+    np.testing.assert_array_equal(pivots, [range(1, n + 1)] * 2)
     np.testing.assert_array_equal(info, [2, 2])
     assert np.isfinite(factors).all()
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_factors_of_pivots_without_an_inverse(t):
+    """One over a subnormal pivot is infinite; quotients by it are not."""
+    tiny = float(np.finfo(t.numpy_dtype).tiny)
+    a = draw(t, 1, 40, 40) * np.asarray(tiny / 64, t.numpy_dtype)
+    ((factors,), (pivots,), _) = lu(a)
+    lower = np.tril(factors, -1).astype(np.complex128) + np.eye(40)
+    rows = np.arange(40)
+    for k, pivot in enumerate(pivots):
+        rows[[k, pivot - 1]] = rows[[pivot - 1, k]]
+    assert np.abs(lower).max() < 2
+    given = (a[0, rows] / tiny).astype(np.complex128)
+    product = lower @ (np.triu(factors) / tiny).astype(np.complex128)
+    unit = float(np.finfo(t.numpy_dtype).smallest_subnormal) / tiny
+    np.testing.assert_allclose(product, given, rtol=0, atol=400 * unit)
+
+
+@pytest.mark.parametrize("shape", [(41, 40, 40), (1, 300, 260)])
+def test_large_factors_have_the_same_bits_for_any_number_of_threads(shape):
+    before = num_threads()
+    a = draw(TYPES[0], *shape)
+    try:
+        runs = []
+        for threads, tasks in itertools.product((1, 2, 7), (1, min(len(a), 8))):
+            set_num_threads(threads)
+            runs.append(lu(a, tasks))
+    finally:
+        set_num_threads(before)
+    for run in runs[1:]:
+        for first, again in zip(runs[0], run, strict=True):
+            np.testing.assert_array_equal(first, again)
 
 
 def triangle_of(a, flags):
