@@ -3,6 +3,7 @@
 API
   compile_object(ir, target, opt=1, cache=False) -> bytes     parse, verify, object code
   compile_objects(texts, target, cache=False) -> [bytes]      several modules at the same time
+  put_together(objects) -> bytes    taken_apart(content)      several as one entry on disk
   assembly(ir, target, opt=1) -> str                          printed(ir, target) -> str
   object_symbols(object_code) -> (defined, undefined)         names of functions
 Errors: IrError (text or module not valid; shows the line).
@@ -15,7 +16,9 @@ The target machine never runs at opt=0: LLVM's fast selector aborts the process 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
+import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -157,6 +160,19 @@ def store_object(key: str, target: TargetInfo, data: bytes) -> None:
     """Keep object code on disk, if there is a key."""
     if key and cache_settings().internal:
         store.store(key, _KIND, target.key, data)
+
+
+def put_together(objects: Sequence[bytes]) -> bytes:
+    """Several objects as one entry on disk."""
+    return struct.pack(f"<Q{len(objects)}Q", len(objects), *map(len, objects)) + b"".join(objects)
+
+
+def taken_apart(content: bytes) -> list[bytes]:
+    """The objects of an entry."""
+    (count,) = struct.unpack_from("<Q", content)
+    sizes = struct.unpack_from(f"<{count}Q", content, 8)
+    ends = itertools.accumulate(sizes, initial=8 * (count + 1))
+    return [content[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def compile_objects(

@@ -6,11 +6,17 @@ are repeated where they are used. The cut depends on the text and the number of 
 
 from __future__ import annotations
 
+import os
 import re
 
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 _SYMBOL = re.compile(r"@([\w.$-]+)")
+# Text of a module that is worth a thread of its own, some 6 ms of LLVM's time; a module more takes
+# one.
+_PART_CHARACTERS = 8_000
+_MAX_PARTS = 8
+_CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Function:
@@ -27,22 +33,24 @@ class _Function:
         self.symbols.discard(self.name)
 
 
+def worthwhile_parts(size: int, limit: int = _MAX_PARTS) -> int:
+    """How many modules of a text of so many characters to compile at the same time."""
+    return max(1, min(size // _PART_CHARACTERS, _CPUS, _MAX_PARTS, limit))
+
+
 def split(module: ModuleWriter, parts: int) -> list[str]:
     """The texts of at most `parts` modules that define what `module` does, similar in size.
 
-    Hand-written text, functions that refer to it, and exported functions stay in the first one.
+    Hand-written text and functions that refer to it stay in the first one.
     """
     functions: dict[str, _Function] = {}
     raw: list[str] = []
-    exported = set()
     for item in module.functions:
         if isinstance(item, str):
             raw.append(item)
             continue
         function = _Function(item)
         functions[function.name] = function
-        if not item.internal:
-            exported.add(function.name)
     constants = module.constant_definitions()
     outside = {n for n in module.declarations if not module.has_function(n)}
     known = functions.keys() | constants.keys() | outside
@@ -51,8 +59,7 @@ def split(module: ModuleWriter, parts: int) -> list[str]:
     sizes = [sum(map(len, raw)), *[0] * (parts - 1)]
     free = []
     for function in functions.values():
-        pinned = function.name in exported or function.name in raw_symbols
-        if pinned or not function.symbols <= known:
+        if function.name in raw_symbols or not function.symbols <= known:
             bins[0].append(function)
             sizes[0] += len(function.text)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from xla_backend.dump.interface import CompilationListener, make_dumper
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
 from xla_backend.llvm import objects
-from xla_backend.llvm.partition import split
+from xla_backend.llvm.partition import split, worthwhile_parts
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.measured_costs import CostDecision, Costs
@@ -36,14 +35,10 @@ from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode, link
 from xla_backend.targets.cpu.program_rules import RULES
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.library import got_ready
 from xla_backend.targets.cpu.schedules import Schedules
 from xla_backend.targets.cpu.stages import CompiledStages
 from xla_backend.targets.cpu.target_options import target_for
-
-# Text of a module that is worth a thread of its own, about 10 ms of LLVM's time.
-_PART_CHARACTERS = 12_000
-_MAX_PARTS = 8
-_CPUS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Profile:
@@ -218,10 +213,11 @@ def _compile(
     with profile.phase("emit"):
         llvm_ir = kernels.module.to_text()
     with profile.phase("llvm"):
-        parts = _parts(llvm_ir, options.parallel_codegen)
+        parts = worthwhile_parts(len(llvm_ir), options.parallel_codegen)
         texts = split(kernels.module, parts) if parts > 1 else [llvm_ir]
         level = codegen_level(options)
-        objects_made = objects.compile_objects(texts, target, cache=cache, opt=level)
+        with got_ready(_routines(emitted), target, options.fast_math, options.num_threads):
+            objects_made = objects.compile_objects(texts, target, cache=cache, opt=level)
     if dumper is not None:
         dumper.after_optimizations(module, assignment)
         _dump_code(dumper, kernels, target, list(zip(texts, objects_made)))
@@ -236,6 +232,11 @@ def _compile(
     return Compiled(executable, code)
 
 
+def _routines(emitted: EmittedProgram) -> list[str]:
+    """The symbols of the runtime and its kernels that a program calls."""
+    return [name for name in emitted.kernels.module.declarations if name.startswith("pyjax_")]
+
+
 def _program_code(
     program: Program,
     emitted: EmittedProgram,
@@ -246,7 +247,6 @@ def _program_code(
     """The code of a program that was emitted. `text_size`: of its LLVM text. `measured`: costs that
     it was made with."""
     times = TIMES_BYTES * len(emitted.timed)
-    routines = [n for n in emitted.kernels.module.declarations if n.startswith("pyjax_")]
     constants = sum(data.nbytes for data in program.constants)
     facts = CodeFacts(
         program.parameters,
@@ -257,7 +257,7 @@ def _program_code(
         program.state,
         tuple((symbol, program.constants[n]) for symbol, n in emitted.bound_constants.items()),
         tuple(emitted.host_calls),
-        tuple(routines),
+        tuple(_routines(emitted)),
         emitted.cycles,
         # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
         (1 << 16) + 6 * text_size + 2 * sum(map(len, objects)) + constants,
@@ -267,11 +267,6 @@ def _program_code(
         emitted.meetings,
     )
     return ProgramCode(facts, objects)
-
-
-def _parts(llvm_ir: str, limit: int) -> int:
-    """How many modules to compile at the same time."""
-    return max(1, min(len(llvm_ir) // _PART_CHARACTERS, _CPUS, _MAX_PARTS, limit))
 
 
 def _dump_inputs(dumper: CompilationListener, module: HloModule, options: CompileOptions) -> None:

@@ -68,8 +68,7 @@ class CpuTargetCode(TargetCode):
 
     def routines(self) -> dict[str, bytes]:
         return {
-            group: group_object(group, self._target, self._fast_math, jit=False)
-            for group in self._groups[0]
+            group: group_object(group, self._target, self._fast_math) for group in self._groups[0]
         }
 
     def needs(self) -> list[str]:

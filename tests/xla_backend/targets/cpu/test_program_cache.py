@@ -9,9 +9,8 @@ from native_checks import module_of
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
-from xla_backend.llvm import objects
+from xla_backend.llvm import objects, partition
 from xla_backend.llvm.target import host_target
-from xla_backend.targets.cpu import compiler
 from xla_backend.targets.cpu.compiler import compile_module
 
 PROGRAM = """x = f32[100] parameter(0)
@@ -76,8 +75,8 @@ def test_parts_give_the_same_bits(tmp_path, monkeypatch):
     shapes = ", ".join(f"f32[{50 + i}]" for i in range(6))
     program = f"{body}\nROOT t = ({shapes}) tuple({', '.join(f'r{i}' for i in range(6))})"
     whole = compile_module(module_of(program))
-    monkeypatch.setattr(compiler, "_PART_CHARACTERS", 500)
-    monkeypatch.setattr(compiler, "_CPUS", 3)
+    monkeypatch.setattr(partition, "_PART_CHARACTERS", 500)
+    monkeypatch.setattr(partition, "_CPUS", 3)
     made = objects_made(monkeypatch)
     parts = compile_module(module_of(program))
     assert len(made[0]) == 3

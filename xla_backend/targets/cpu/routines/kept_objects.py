@@ -3,7 +3,7 @@ the text again, which would take longer than everything else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xla_backend.llvm import objects
 from xla_backend.llvm.target import TargetInfo
@@ -24,12 +24,21 @@ def kept_object(
       text: writes it.
       jit: as in `compile_object`.
     """
+    make = lambda: [objects.compile_object(text(), target, jit=jit)]
+    (code,) = kept_objects(name, target, make, str(jit), *facts)
+    return code
+
+
+def kept_objects(
+    name: str, target: TargetInfo, make: Callable[[], Sequence[bytes]], *facts: str
+) -> Sequence[bytes]:
+    """The same of several modules, which `make` writes and compiles."""
     sources = source_digest(*SOURCES)
-    parts = (name, sources or "", target.key, str(jit), objects.llvm_version(), *facts)
+    parts = (name, sources or "", target.key, objects.llvm_version(), *facts)
     key = "" if sources is None else entry_key("routines", *parts)
     kept = objects.load_object(key, target)
     if kept is not None:
-        return kept
-    code = objects.compile_object(text(), target, jit=jit)
-    objects.store_object(key, target, code)
-    return code
+        return objects.taken_apart(kept)
+    made = make()
+    objects.store_object(key, target, objects.put_together(made))
+    return made

@@ -7,25 +7,27 @@ Code that is on disk is linked without loading what writes kernels (`subjects`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from xla_backend.llvm.jit import Address, Library
-from xla_backend.llvm.objects import object_symbols
+from xla_backend.llvm.objects import compile_objects, object_symbols
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
 from xla_backend.persistent.sources import source_digest
 from xla_backend.process.bounded_cache import BoundedCache, Budget, made_for_good, once
 from xla_backend.process.forks import check_forked
+from xla_backend.process.meanwhile import meanwhile
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
-from xla_backend.targets.cpu.routines.kept_objects import SOURCES, kept_object
+from xla_backend.targets.cpu.routines.kept_objects import SOURCES, kept_object, kept_objects
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import threads_library
 
 _SUBJECTS = "xla_backend.targets.cpu.routines.subjects"
 _group_text = on_first_use(_SUBJECTS, "group_text")
+_group_parts = on_first_use(_SUBJECTS, "group_parts")
 _groups_by_symbol = on_first_use(_SUBJECTS, "groups_by_symbol")
 _LIBRARIES = "xla_backend.runtime.host_libraries"
 _lapack_address = on_first_use(f"{_LIBRARIES}.lapack_functions", "lapack_address")
@@ -81,6 +83,15 @@ class KernelLibrary(Mapping[str, Address]):
             address = self._addresses[symbol]
         return address
 
+    def get_ready(self, symbols: Iterable[str]) -> None:
+        """Build the groups of some kernels, which somebody asks for soon."""
+        for symbol in symbols:
+            self[symbol]
+
+    def is_ready(self, symbols: Iterable[str]) -> bool:
+        """Whether they are built."""
+        return all(symbol in self._addresses for symbol in symbols)
+
     def __iter__(self) -> Iterator[str]:
         return iter({**self._addresses, **_groups()})
 
@@ -91,12 +102,26 @@ class KernelLibrary(Mapping[str, Address]):
         return symbol in self._addresses or group_of(str(symbol)) is not None
 
     def _build(self, group: str) -> None:
-        code = group_object(group, self._target, self._fast_math)
-        _, undefined = object_symbols(code)
+        code = self._objects(group)
+        tables = [object_symbols(part) for part in code]
+        defined = {name for names, _ in tables for name in names}
+        undefined = {name for _, names in tables for name in names} - defined
         needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
-        library = Library(code, needed)
+        kernels = [symbol for symbol, owner in _groups().items() if owner == group]
+        library = Library(code, needed, exports=kernels)
         for name, address in library.addresses().items():
             self._addresses.setdefault(name, address)
+
+    def _objects(self, group: str) -> Sequence[bytes]:
+        """Object code of a group. If it is to be compiled, kernels of others that it calls are so
+        meanwhile."""
+
+        def make() -> Sequence[bytes]:
+            texts, called = _group_parts(group, self._target, self._fast_math)
+            with meanwhile(lambda: self.get_ready(called)):
+                return compile_objects(texts, self._target)
+
+        return kept_objects(group, self._target, make, "parts", *self._fast_math)
 
 
 def _of_libraries(symbol: str) -> Address:
@@ -112,12 +137,10 @@ def _of_libraries(symbol: str) -> Address:
     raise KeyError(f"no run-time kernel named {symbol!r}")
 
 
-def group_object(
-    group: str, target: TargetInfo, fast_math: tuple[str, ...] = (), jit: bool = True
-) -> bytes:
-    """Object code of a group. `jit`: as in `compile_object`."""
+def group_object(group: str, target: TargetInfo, fast_math: tuple[str, ...] = ()) -> bytes:
+    """Object code of a group for linking into other programs."""
     text = lambda: _group_text(group, target, fast_math)
-    return kept_object(group, target, text, *fast_math, jit=jit)
+    return kept_object(group, target, text, *fast_math, jit=False)
 
 
 _libraries: BoundedCache[tuple[TargetInfo, tuple[str, ...], int | None], KernelLibrary] = (
@@ -137,3 +160,17 @@ def kernel_library(
     """
     key = (target or host_target(), fast_math, threads)
     return _libraries.make(key, lambda: KernelLibrary(*key))
+
+
+@contextmanager
+def got_ready(
+    symbols: Sequence[str], target: TargetInfo, fast_math: tuple[str, ...], threads: int | None
+) -> Iterator[None]:
+    """While the body runs, kernels that are linked behind it are compiled on another thread, if
+    they are not there."""
+    library = _libraries.find((target, fast_math, threads))
+    if not symbols or (library is not None and library.is_ready(symbols)):
+        yield
+        return
+    with meanwhile(lambda: kernel_library(target, fast_math, threads).get_ready(symbols)):
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xla_backend.llvm.partition import split, worthwhile_parts
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.process.bounded_cache import once
 from xla_backend.targets.cpu.routines import (
@@ -55,6 +56,17 @@ def group_text(group: str, target: TargetInfo, fast_math: tuple[str, ...]) -> st
     """The LLVM text of a group."""
     declare_kernels()
     return registry.group_module(group, target, fast_math).to_text()
+
+
+def group_parts(
+    group: str, target: TargetInfo, fast_math: tuple[str, ...]
+) -> tuple[list[str], list[str]]:
+    """The LLVM text of a group, cut into modules to compile at the same time, and the kernels of
+    others that it calls."""
+    declare_kernels()
+    module = registry.group_module(group, target, fast_math)
+    parts = worthwhile_parts(len(module.to_text()))
+    return split(module, parts), registry.called_outside(module)
 
 
 def groups_by_symbol() -> dict[str, str]:

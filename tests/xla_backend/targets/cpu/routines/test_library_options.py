@@ -42,16 +42,17 @@ ENTRY e {
 
 
 @pytest.fixture
-def built(monkeypatch):
-    """(target, fast-math flags) of each group of kernels that is asked for."""
+def built(monkeypatch, tmp_path):
+    """(target, fast-math flags) of each group of kernels that is written."""
     seen = []
-    group_object = routines.group_object
+    group_parts = routines._group_parts
 
-    def recorded(group, target, fast_math=()):
+    def recorded(group, target, fast_math):
         seen.append((target, fast_math))
-        return group_object(group, target, fast_math)
+        return group_parts(group, target, fast_math)
 
-    monkeypatch.setattr(routines, "group_object", recorded)
+    monkeypatch.setattr(routines, "_group_parts", recorded)
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(routines, "_libraries", BoundedCache(Budget("test", entries=8)))
     return seen
 

@@ -1,11 +1,16 @@
-"""The mapping from symbol to kernel: first use from several threads, unknown names."""
+"""The mapping from symbol to kernel: first use from several threads, groups in parts, kernels that
+are compiled while a program is, unknown names."""
+
+import threading
 
 import pytest
 
 from tests.threads import together
+from xla_backend.llvm import partition
 from xla_backend.llvm.target import host_target
-from xla_backend.targets.cpu.routines import registry
-from xla_backend.targets.cpu.routines.library import KernelLibrary, kernel_library
+from xla_backend.process.bounded_cache import BoundedCache, Budget
+from xla_backend.targets.cpu.routines import library, registry
+from xla_backend.targets.cpu.routines.library import KernelLibrary, got_ready, kernel_library
 from xla_backend.targets.cpu.routines.subjects import declare_kernels
 
 
@@ -40,3 +45,75 @@ def test_unknown_symbol():
     assert "pyjax_no_such_kernel" not in kernel_library()
     with pytest.raises(KeyError, match="no run-time kernel"):
         kernel_library()["pyjax_no_such_kernel"]
+
+
+@pytest.fixture
+def no_kernels(monkeypatch, tmp_path):
+    """As in a process that has used none, with nothing on disk."""
+    monkeypatch.setenv("PYJAX_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(library, "_libraries", BoundedCache(Budget("test", entries=8)))
+
+
+@pytest.fixture
+def builders(monkeypatch):
+    """Group -> the thread that built it."""
+    seen = {}
+    build = KernelLibrary._build
+
+    def recorded(self, group):
+        seen[group] = threading.get_ident()
+        build(self, group)
+
+    monkeypatch.setattr(KernelLibrary, "_build", recorded)
+    return seen
+
+
+def test_parts_of_a_group_are_kept_as_one_entry(no_kernels, monkeypatch):
+    monkeypatch.setattr(partition, "_CPUS", 3)
+    kernels = KernelLibrary(host_target())
+    assert len(kernels._objects("cholesky_f32")) == 1
+    monkeypatch.setattr(partition, "_PART_CHARACTERS", 2000)
+    made = kernels._objects("cholesky_f64")
+    assert len(made) == 3
+    monkeypatch.setattr(library, "_group_parts", lambda *_: pytest.fail("it is on disk"))
+    assert kernels._objects("cholesky_f64") == made
+
+
+def test_kernels_in_parts_are_known_by_their_own_names_only(no_kernels, monkeypatch):
+    monkeypatch.setattr(partition, "_CPUS", 2)
+    monkeypatch.setattr(partition, "_PART_CHARACTERS", 2000)
+    kernels = kernel_library()
+    before = set(kernels._addresses)
+    kernels["pyjax_cholesky_f32"]
+    assert set(kernels._addresses) - before == {"pyjax_cholesky_f32"}
+
+
+def test_kernels_are_compiled_while_the_body_runs(no_kernels, builders):
+    symbols = ["pyjax_cholesky_f32", "pyjax_poll_begin"]
+    with got_ready(symbols, host_target(), (), None):
+        pass
+    assert builders.keys() == {"cholesky_f32"}
+    assert builders["cholesky_f32"] != threading.get_ident()
+    assert kernel_library(host_target()).is_ready(symbols)
+    builders.clear()
+    threads = threading.active_count()
+    with got_ready(symbols, host_target(), (), None):
+        assert threading.active_count() == threads
+    assert not builders
+
+
+def test_errors_of_kernels_reach_who_links_them(no_kernels, monkeypatch):
+    def fail(*_, **__):
+        raise OSError("no space")
+
+    monkeypatch.setattr(library, "_group_parts", fail)
+    with got_ready(["pyjax_cholesky_f32"], host_target(), (), None):
+        pass
+    with pytest.raises(OSError, match="no space"):
+        kernel_library(host_target())["pyjax_cholesky_f32"]
+
+
+def test_a_group_that_another_one_calls_is_built_beside_it(no_kernels, builders):
+    kernel_library()["pyjax_fft_c64"]
+    assert builders.keys() == {"fft_c64", "fft_passes_c64"}
+    assert len(set(builders.values())) == 2
