@@ -56,6 +56,9 @@ def take_along(x: Array, indices: Array, dimension: int) -> Array:
     )
 
 
+# The first and the end of the places that a sort must put in order; none for all of them.
+Places = tuple[int, ...]
+
 # -- sort ------------------------------------------------------------------------------------------
 
 
@@ -96,7 +99,7 @@ def _greater(*operands: Array) -> Array:
 
 
 def _sort_aval(
-    *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int
+    *avals: ShapedArray, dimension: int, is_stable: bool, num_keys: int, places: Places = ()
 ) -> list[ShapedArray]:
     if any(a.shape != avals[0].shape for a in avals):
         fail(
@@ -108,7 +111,7 @@ def _sort_aval(
 
 
 def _hlo_sort(
-    ctx: Any, operands: Sequence[Any], avals: Any, dimension: int, stable: bool, less: Any
+    ctx: Any, operands: Sequence[Any], avals: Any, attributes: SortAttributes, less: Any
 ) -> list:
     builder = ctx.builder
     scalars = [ShapedArray((), a.dtype) for a in avals for _ in range(2)]
@@ -117,7 +120,7 @@ def _hlo_sort(
     result = builder.add(
         Opcode.SORT,
         operands,
-        SortAttributes(dimension, stable),
+        attributes,
         (ctx.computation_of(less, *scalars),),
         shape=out,
     )
@@ -127,9 +130,15 @@ def _hlo_sort(
 
 
 def _sort_lowering(
-    ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int
+    ctx: Any,
+    *operands: Any,
+    dimension: int,
+    is_stable: bool,
+    num_keys: int,
+    places: Places = (),
 ) -> list[Any]:
-    return _hlo_sort(ctx, operands, ctx.avals_in, dimension, is_stable, _comparator(num_keys))
+    attributes = SortAttributes(dimension, is_stable, places)
+    return _hlo_sort(ctx, operands, ctx.avals_in, attributes, _comparator(num_keys))
 
 
 def _sort_jvp(
@@ -137,28 +146,21 @@ def _sort_jvp(
     tangents: Sequence[Any],
     *,
     dimension: int,
-    is_stable: bool,
-    num_keys: int,
+    **params: Any,
 ) -> tuple[list[Any], list[Any]]:
     shape = shape_of(primals[0])
     order = broadcasted_iota(np.int32, shape, dimension)
-    *outs, order = sort_p.bind(
-        *primals, order, dimension=dimension, is_stable=is_stable, num_keys=num_keys
-    )
+    *outs, order = sort_p.bind(*primals, order, dimension=dimension, **params)
     return outs, [t if type(t) is ad.Zero else take_along(t, order, dimension) for t in tangents]
 
 
-def _sort_batching(
-    axis_size: int, args: Any, dims: Any, *, dimension: int, is_stable: bool, num_keys: int
-) -> Any:
+def _sort_batching(axis_size: int, args: Any, dims: Any, *, dimension: int, **params: Any) -> Any:
     if len(set(dims)) == 1:
         d = dims[0]
-        outs = sort_p.bind(
-            *args, dimension=dimension + (dimension >= d), is_stable=is_stable, num_keys=num_keys
-        )
+        outs = sort_p.bind(*args, dimension=dimension + (dimension >= d), **params)
         return outs, [d] * len(outs)
     moved = [bdim_at_front(x, d, axis_size) for x, d in zip(args, dims)]
-    outs = sort_p.bind(*moved, dimension=dimension + 1, is_stable=is_stable, num_keys=num_keys)
+    outs = sort_p.bind(*moved, dimension=dimension + 1, **params)
     return outs, [0] * len(outs)
 
 
@@ -204,6 +206,15 @@ def sort(
     return tuple(outs) if many else outs[0]
 
 
+def partition(operands: Sequence[ArrayLike], dimension: int, place: int) -> tuple[Array, ...]:
+    """Arrays permuted alike so that `place` along a dimension has what sorting by the first of them
+    would put there, nothing larger before it and nothing smaller behind."""
+    outs = sort_p.bind(
+        *operands, dimension=dimension, is_stable=False, num_keys=1, places=(place, place + 1)
+    )
+    return tuple(outs)
+
+
 def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
@@ -243,7 +254,7 @@ def _largest_lowering(ctx: Any, x: Any, axis: int, less: Any) -> list[Any]:
     index_shape = x.shape.with_type(ctx.shapes_out[1].element_type)
     indices = builder.iota(index_shape, axis)
     avals = [ctx.avals_in[0], ctx.avals_out[1]]
-    ordered = _hlo_sort(ctx, (x, indices), avals, axis, True, less)
+    ordered = _hlo_sort(ctx, (x, indices), avals, SortAttributes(axis, True), less)
     limits = ctx.shapes_out[0].dimensions
     attributes = SliceAttributes((0,) * len(limits), limits, (1,) * len(limits))
     return [

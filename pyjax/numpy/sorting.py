@@ -13,6 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.core.source_info import warn_user
+from pyjax.lax.sort import partition as lax_partition
 from pyjax.numpy import util
 from pyjax.numpy.ufuncs import is_complex
 
@@ -80,11 +81,16 @@ def argsort(
         wide = size >= 2**31
         index_type = dtypes.canonicalize_dtype(np.int64) if wide else np.dtype(np.int32)
         index_type = dtypes.canonicalize_dtype(np.int64)
-    places = lax.broadcasted_iota(index_type, x.shape, dim)
+    return _argsort(x, dim, index_type, bool(stable), bool(descending))
+
+
+@partial(jit, static_argnums=(1, 2, 3, 4))
+def _argsort(x: ArrayLike, dim: int, index_type: Any, stable: bool, descending: bool) -> Array:
+    places = lax.broadcasted_iota(index_type, np.shape(x), dim)
     if descending:
         # Reversed before and after, so that equal elements keep their order here too.
         x, places = lax.rev(x, (dim,)), lax.rev(places, (dim,))
-    _, out = lax.sort((x, places), dimension=dim, is_stable=bool(stable), num_keys=1)
+    _, out = lax.sort((x, places), dimension=dim, is_stable=stable, num_keys=1)
     return lax.rev(out, (dim,)) if descending else out
 
 
@@ -125,7 +131,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """
     a = util.ensure_arraylike("partition", a)
     kth, axis = _check_partition("partition", a, kth, axis)
-    return lax.sort(a, dimension=axis)
+    return _partition(a, axis, kth)
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
@@ -136,7 +142,18 @@ def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """
     a = util.ensure_arraylike("argpartition", a)
     kth, axis = _check_partition("argpartition", a, kth, axis)
-    return argsort(a, axis)
+    return _argpartition(a, axis, kth)
+
+
+@partial(jit, static_argnums=(1, 2))
+def _partition(a: ArrayLike, axis: int, kth: int) -> Array:
+    return lax_partition((a,), axis, kth)[0]
+
+
+@partial(jit, static_argnums=(1, 2))
+def _argpartition(a: ArrayLike, axis: int, kth: int) -> Array:
+    places = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), np.shape(a), axis)
+    return lax_partition((a, places), axis, kth)[1]
 
 
 def _check_partition(name: str, a: Any, kth: int, axis: int) -> tuple[int, int]:

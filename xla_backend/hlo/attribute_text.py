@@ -325,6 +325,7 @@ _TABLE: dict[str, Codec] = {
         SortAttributes,
         ("dimensions", DIM, "dimension"),
         ("is_stable", BOOL, "is_stable", False),
+        ("places", DIMS, "places", ()),
         calls=["to_apply"],
     ),
     "topk": _codec(

@@ -216,8 +216,13 @@ class ScatterAttributes(Attributes):
 
 
 class SortAttributes(Attributes):
+    """`places`: (lo, hi), where only these places of each row are read for what sorting puts there,
+    and elements before and behind them may come in any order; () for a plain sort, which is right
+    in its place, too."""
+
     dimension: int
     is_stable: bool = False
+    places: tuple[int, ...] = ()
 
 
 class ScanAttributes(Attributes):

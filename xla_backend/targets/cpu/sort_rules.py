@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from xla_backend.hlo.attributes import IotaAttributes, SortAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -34,8 +35,10 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     shape = node.operands[0].shape
     if shape.num_elements == 0:
         return []
-    axis = node.attributes.dimension  # type: ignore[attr-defined]
-    dims = shape.dimensions
+    attributes = node.attributes
+    assert isinstance(attributes, SortAttributes)
+    axis, dims = attributes.dimension, shape.dimensions
+    lo, hi = attributes.places or (0, dims[axis])
     layout = (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :]))
     keys = sort_keys(node.called[0])
     if keys is not None and any(not _sortable(node.operands[k.operand].shape) for k in keys):
@@ -46,25 +49,25 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
         return _first_of_rows(builder, node, keys[0], layout, first, cycles)
     if keys is not None and len(node.operands) == 1:
         flags = _DESCENDING if keys[0].descending else 0
-        operands = (
-            builder.slice(node.operands[0]),
-            builder.slice(node),
-            *layout,
-            flags,
-            0,
-            layout[1],
-        )
+        ends = builder.slice(node.operands[0]), builder.slice(node)
+        operands = (*ends, *layout, flags, lo, hi)
         return [Library(node.name, cycles, f"sort_{shape.element_type}", operands)]
     permutation = builder.scratch(Shape.array(P.S32, dims))
     if keys is not None:
-        steps = _argsort(builder, node, keys, permutation, layout, cycles)
+        steps = _argsort(builder, node, keys, permutation, layout, (lo, hi), cycles)
     else:
         steps = [_merge_argsort(builder, node, permutation, layout, cycles)]
-    gathers = [
-        _gather(builder, node, leaf, permutation, layout, layout[1])
-        for leaf in range(len(node.operands))
-    ]
+    read = _read_leaves(node)
+    gathers = [_gather(builder, node, leaf, permutation, layout, layout[1]) for leaf in read]
     return [*steps, *gathers]
+
+
+def _read_leaves(node: Instruction) -> list[int]:
+    """The arrays of the result that anyone reads."""
+    every = list(range(len(node.operands)))
+    if node.is_root or any(u.opcode is not Opcode.GET_TUPLE_ELEMENT for u in node.users):
+        return every
+    return sorted({u.tuple_index for u in node.users})
 
 
 def _first_of_rows(
@@ -99,15 +102,17 @@ def _argsort(
     keys: list[SortKey],
     permutation: Slice,
     layout: Layout,
+    places: tuple[int, int],
     cycles: float,
 ) -> list[Step]:
-    """Stable sorts from the least to the most significant key."""
+    """Stable sorts from the least to the most significant key; by several keys of all places."""
+    lo, hi = places if len(keys) == 1 else (0, layout[1])
     steps: list[Step] = []
     for key in reversed(keys):
         operand = builder.slice(node.operands[key.operand])
         flags = (_REFINE if steps else 0) | (_DESCENDING if key.descending else 0)
         routine = f"argsort_{operand.shape.element_type}"
-        operands = (operand, permutation, *layout, flags)
+        operands = (operand, permutation, *layout, flags, lo, hi)
         steps.append(Library(node.name, cycles / len(keys), routine, operands))
     return steps
 
@@ -120,10 +125,17 @@ def _gather(
     layout: Layout,
     first: int,
 ) -> Launch:
-    """result[o, x, i] = operand[o, permutation[o, x, i], i] for the `first` x."""
+    """result[o, x, i] = operand[o, permutation[o, x, i], i] for the `first` x. Of the numbers of
+    places these are the permutation."""
     outer, n, inner = layout
-    source = builder.slice(node.operands[leaf])
+    given = node.operands[leaf]
+    source = builder.slice(given)
     shape = source.shape
+    assert isinstance(node.attributes, SortAttributes)
+    numbers = (
+        isinstance(given.attributes, IotaAttributes)
+        and given.attributes.dimension == node.attributes.dimension
+    )
 
     def build(name: str) -> Kernel:
         b = LoopBuilder(name)
@@ -137,14 +149,19 @@ def _gather(
         here = (o * n + x) * inner + i
         place = b.load(order, (o * first + x) * inner + i)
         place.bounds = (0, n - 1)
-        e.store(
-            out, here, e.load(operand, (o * n + Index.of(place)) * inner + i, shape.element_type)
-        )
+        if numbers:
+            to = shape.element_type
+            value = place if to is P.S32 else b.compute(Opcode.CONVERT, to, (place,))
+            b.store(out, here, (value,))
+        else:
+            at = (o * n + Index.of(place)) * inner + i
+            e.store(out, here, e.load(operand, at, shape.element_type))
         for _ in range(3):
             b.close_loop()
         return b.kernel
 
-    scheduled = builder.kernels.get_built(("permute", shape, layout, first), "permute", build)
+    key = ("permute", shape, layout, first, numbers)
+    scheduled = builder.kernels.get_built(key, "permute", build)
     places = {"p0": source, "p1": permutation, "out0": builder.slice(node, leaf)}
     return builder.launch_kernel(node.name, scheduled, lambda buffer: places[buffer.name])
 

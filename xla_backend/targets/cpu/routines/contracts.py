@@ -215,7 +215,9 @@ def _run_sort(
         out[row] = keys[row][_order(keys[row], flags)]
 
 
-def _run_argsort(keys: Array, perm: Array, outer: int, n: int, inner: int, flags: int) -> None:
+def _run_argsort(
+    keys: Array, perm: Array, outer: int, n: int, inner: int, flags: int, lo: int, hi: int
+) -> None:
     for row in _rows(outer, n, inner):
         before = perm[row] if flags & _REFINE else np.arange(n)
         perm[row] = before[_order(keys[row][before], flags)]
@@ -273,7 +275,7 @@ def _scan(op: str, t: P) -> Routine:
 
 
 def _sorts(t: P) -> list[Routine]:
-    rest = _numbers(f"{_ROWS} flags")
+    rest = _numbers(f"{_ROWS} flags lo hi")
     plain = (Parameter("in", Kind.READ, t), Parameter("out", Kind.WRITE, t), *rest)
     order = (Parameter("keys", Kind.READ, t), Parameter("perm", Kind.UPDATE, P.S32), *rest)
     chosen = (Parameter("keys", Kind.READ, t), Parameter("perm", Kind.WRITE, P.S32))
@@ -281,7 +283,7 @@ def _sorts(t: P) -> list[Routine]:
         Routine(
             f"select_{t}", (*chosen, *_numbers("outer n first flags")), _run_select, stops=True
         ),
-        Routine(f"sort_{t}", (*plain, *_numbers("lo hi")), _run_sort, stops=True),
+        Routine(f"sort_{t}", plain, _run_sort, stops=True),
         Routine(f"argsort_{t}", order, _run_argsort, stops=True),
     ]
 

@@ -19,6 +19,7 @@ from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_t
 from xla_backend.targets.cpu.routines.workspace import emit_workspace, give, take
 
 _PARAMS = [("ptr", "keys"), ("ptr", "perm"), ("i64", "n"), ("i64", "flags")]
+_PLACES = [("i64", "lo"), ("i64", "hi")]
 _TOP = -(1 << 63)
 
 
@@ -27,14 +28,14 @@ def row_argsort_name(t: P) -> str:
 
 
 def emit_row_argsort(module: ModuleWriter, t: P) -> str:
-    """void argsort_row(ptr keys, ptr perm, i64 n, i64 flags); returns its name. Flags: those of
-    the routine."""
+    """void argsort_row(ptr keys, ptr perm, i64 n, i64 flags, i64 lo, i64 hi); returns its name.
+    Flags, lo and hi: those of the routine."""
     name = row_argsort_name(t)
     emit_workspace(module)
     wide = t.byte_size == 8
     if wide:
         _emit_runs(module, t)
-    w = module.function(name, _PARAMS, internal=True)
+    w = module.function(name, [*_PARAMS, *_PLACES], internal=True)
     packed = take(w, "%n", "i64")
     bits = "32"
     if wide:
@@ -44,16 +45,55 @@ def emit_row_argsort(module: ModuleWriter, t: P) -> str:
         _emit_pack(w, t, packed, first)
     else:
         _emit_pack(w, t, packed, lambda key, lanes: _shifted(w, t, key, lanes))
-    n = [("i64", "%n")]
-    w.call(sort_keys_name("i64"), "void", [("ptr", packed), *n, ("i64", "0"), *n])
+    _sort_places(w, packed, "%lo", "%hi")
     if wide:
         with w.if_(w.cmp("sgt", "i64", shift, "0")):
-            given = [("ptr", packed), *((ty, f"%{n}") for ty, n in _PARAMS)]
-            w.call(f"runs.{t}", "void", [*given, ("i64", least), ("i64", shift), ("i64", bits)])
+            begin, end = _widened_to_runs(w, packed, bits)
+            given = [("ptr", w.gep("i64", packed, begin)), ("ptr", "%keys"), ("ptr", "%perm")]
+            numbers = (w.isub(end, begin), "%flags", least, shift, bits)
+            w.call(f"runs.{t}", "void", [*given, *(("i64", v) for v in numbers)])
     _emit_places(w, packed, bits)
     give(w, packed)
     w.ret()
     return name
+
+
+def _sort_places(w: FunctionWriter, packed: str, lo: str, hi: str) -> None:
+    numbers = [("i64", v) for v in ("%n", lo, hi)]
+    w.call(sort_keys_name("i64"), "void", [("ptr", packed), *numbers])
+
+
+def _widened_to_runs(w: FunctionWriter, packed: str, bits: str) -> tuple[str, str]:
+    """Sorts what has the first bits of the first or last of the places, too: they begin and end
+    with whole runs then. Returns the first of them and their end."""
+
+    def sort_more() -> list[str]:
+        ty, lanes = "i64", w.target.lanes(64)
+        first = w.load(ty, w.gep(ty, packed, "%lo"))
+        last = w.load(ty, w.gep(ty, packed, w.isub("%hi", 1)))
+        mask = _below(w, bits)
+        bounds = w.op("and", ty, first, w.not_(ty, mask)), w.op("or", ty, last, mask)
+        whole = w.op("and", "i64", "%n", str(-lanes))
+        counts = ["0", "0"]
+        for start, stop, count in (("0", whole, lanes), (whole, "%n", 1)):
+            vec = vector(ty, count)
+            init = [(vec, const(vec, 0)) for _ in counts]
+            with w.loop(start, stop, count, init) as loop:
+                key = w.load(vec, w.gep(ty, packed, loop.index), 8)
+                for number, kind in enumerate(("slt", "sle")):
+                    before = w.cmp(kind, vec, key, w.splat(vec, bounds[number]))
+                    one = w.cast("zext", mask_of(vec), before, vec)
+                    loop.next.append(w.op("add", vec, loop.carried[number], one))
+            found = [w.reduce("add", vec, v) for v in loop.results]
+            counts = [w.iadd(a, b) for a, b in zip(counts, found, strict=True)]
+        more = w.cmp("slt", "i64", counts[0], "%lo"), w.cmp("sgt", "i64", counts[1], "%hi")
+        with w.if_(w.op("or", "i1", *more)):
+            _sort_places(w, packed, *counts)
+        return counts
+
+    everything = w.cmp("sge", "i64", w.isub("%hi", "%lo"), "%n")
+    first, end = w.if_else(everything, ["i64"] * 2, lambda: ["0", "%n"], sort_more)
+    return first, end
 
 
 def _refines(w: FunctionWriter) -> str:

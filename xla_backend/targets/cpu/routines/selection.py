@@ -68,7 +68,8 @@ class _Kept:
     def shrink(self, count: str) -> str:
         """Leave only the first ones, in order; returns the key of the last of them."""
         w, ty = self.w, self.type
-        given = [("ptr", self.keys), ("ptr", self.order), ("i64", count), ("i64", "0")]
+        numbers = [("i64", v) for v in (count, "0", "0", count)]
+        given = [("ptr", self.keys), ("ptr", self.order), *numbers]
         w.call(self.argsort, "void", given)
         with w.loop("0", self.first) as loop:
             from_ = w.load("i32", w.gep("i32", self.order, loop.index))

@@ -2,7 +2,7 @@
 equal to 0.
 
   void pyjax_sort_<t>(ptr in, ptr out, outer, n, inner, flags, lo, hi)          in may equal out
-  void pyjax_argsort_<t>(ptr keys, ptr perm, outer, n, inner, flags)
+  void pyjax_argsort_<t>(ptr keys, ptr perm, outer, n, inner, flags, lo, hi)
         sorts axis 1 of [outer, n, inner]; n < 2^31; perm: s32, stable order
         flags bit 0: descending (equal keys keep their order)
         bit 1 (argsort): perm holds a permutation of each row on entry, which the sort refines: sort
@@ -32,8 +32,8 @@ from xla_backend.targets.cpu.routines.workspace import give, take
 SORT_TYPES = (
     P.PRED, P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.BF16, P.F16, P.F32, P.F64,
 )  # fmt: skip
-_ROWS = ("outer", "n", "inner", "flags")
-_FIELDS = {"sort": ("in", "out", *_ROWS, "lo", "hi"), "argsort": ("keys", "perm", *_ROWS)}
+_ROWS = ("outer", "n", "inner", "flags", "lo", "hi")
+_FIELDS = {"sort": ("in", "out", *_ROWS), "argsort": ("keys", "perm", *_ROWS)}
 _REFINE = 2
 Emit = Callable[[ModuleWriter, P], str]
 _EMIT_ROW: dict[str, Emit] = {"sort": emit_row_sort, "argsort": emit_row_argsort}
@@ -50,7 +50,7 @@ class _Operands:
         self.source, self.target = (self.of[field] for field in _FIELDS[name][:2])
         self.source_type = int_type(t)
         self.target_type = "i32" if name == "argsort" else int_type(t)
-        self.numbers = [("i64", self.of[f]) for f in ("n", "flags", "lo", "hi") if f in self.of]
+        self.numbers = [("i64", self.of[f]) for f in ("n", "flags", "lo", "hi")]
 
 
 def _emit_row_task(module: ModuleWriter, t: P, name: str) -> str:

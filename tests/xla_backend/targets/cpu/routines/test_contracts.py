@@ -177,9 +177,9 @@ def test_sorts(type, flags):
         path = path_of(inner != 1)
         sizes = [outer, n, inner, flags]
         check(f"sort_{type}", [keys, np.zeros_like(keys), *sizes, 0, n], path)
-        check(f"argsort_{type}", [keys, order, *sizes], path)
+        check(f"argsort_{type}", [keys, order, *sizes, 0, n], path)
     refined = np.tile(np.arange(70, dtype=np.int32)[::-1], 6)
-    check(f"argsort_{type}", [keys, refined, 6, 70, 1, flags | 2])
+    check(f"argsort_{type}", [keys, refined, 6, 70, 1, flags | 2, 0, 70])
     check(f"select_{type}", [keys, np.zeros(6 * 9, np.int32), 6, 70, 9, flags])
 
 
