@@ -20,6 +20,8 @@ class GpuOptions:
       graphs: programs may become CUDA graphs.
       group_products: GPUs of compute capability 9.0 may multiply by groups of 128 threads (sm_90a);
         False: code for them is that for sm_90.
+      collective_timeout: seconds after which a run of several GPUs that is not over ends by an
+        error; not positive: never.
       flush_denormals: subnormal numbers of f32 are zeros, as operands and as results.
       toolkit: folder of a CUDA toolkit, to look for its programs in first; "" for none.
       assembler_flags: of ptxas, in addition.
@@ -34,6 +36,7 @@ class GpuOptions:
     autotuned_before: str = ""
     graphs: bool = True
     group_products: bool = True
+    collective_timeout: int = -1
     flush_denormals: bool = False
     toolkit: str = ""
     assembler_flags: tuple[str, ...] = ()

@@ -37,7 +37,8 @@ def known(
 
 def remember(program: Program, code: GeneratedCode) -> None:
     """Let the stand-in know the functions of a program."""
-    functions = fake_cupy.known_functions
+    everything = fake_cupy.known_functions
+    functions = fake_cupy.known_texts[code.ptx] = fake_cupy.Functions()
     for name, launched in code.functions.items():
         for number, function in enumerate(launched):
             functions.stages[function.name] = program.kernels[name], number
@@ -46,6 +47,8 @@ def remember(program: Program, code: GeneratedCode) -> None:
             if isinstance(step, Resident):
                 resident = code.residents[step.name]
                 functions.residents[resident.name] = program, step, resident.memories
+    everything.stages.update(functions.stages)
+    everything.residents.update(functions.residents)
 
 
 def run_generated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,12 +28,14 @@ import pytest
 
 from tests.xla_backend.targets.gpu import fake_tensor_maps
 from tests.xla_backend.targets.gpu.fake_cublas import FakeCublas, fake_library
+from tests.xla_backend.targets.gpu.fake_nccl import FakeNccl
 from tests.xla_backend.targets.gpu.fake_solvers import FakeCusolver
 from xla_backend.kernels.interpreter import Interpreter
 from xla_backend.kernels.ir import Kernel, Loop
 from xla_backend.program.ir import Program, Resident, launched_buffers
 from xla_backend.program.stepper import Stepper
 from xla_backend.targets.gpu.cuda import availability, cublas_library, driver, tensor_maps
+from xla_backend.targets.gpu.cuda.communicators import load_nccl
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy, load_library
 from xla_backend.targets.gpu.kernel_functions import boxed_arrays
 
@@ -130,11 +132,14 @@ class Functions:
     residents: dict[str, tuple[Program, Resident, Any]] = field(default_factory=dict)
 
 
+# Of each text that was generated: several programs have functions of one name.
+known_texts: dict[str, Functions] = {}
 GPUS: list[FakeGpu] = []
 known_functions = Functions()
 _local = threading.local()
 _numbers = itertools.count(1)
 _objects: dict[int, Any] = {}  # what handles stand for
+_stepping = threading.RLock()  # devices do their work in whatever thread looks at them
 _kept: list[Any] = []  # page-locked memory, so that a late copy finds some
 
 
@@ -215,6 +220,21 @@ class Event:
         return runtime.eventQuery(self.ptr) == SUCCESS
 
 
+class _Awaited:
+    """A stream's waiting for another one."""
+
+    def __init__(self, event: Event) -> None:
+        self.event = event
+
+    def blocked(self) -> bool:
+        if not self.event.over and self.event.stream is not None:
+            self.event.stream.step_aside()
+        return not self.event.over
+
+    def __call__(self) -> None:
+        pass
+
+
 class Stream:
     def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
         self.gpu = _current()
@@ -237,14 +257,23 @@ class Stream:
         (self.queue if self.capture is None else self.capture).append(work)
 
     def step(self) -> None:
-        """Do one piece of work; after an error there is none any more."""
-        self.gpu.check()
-        if self.queue:
-            try:
-                self.queue.pop(0)()
-            except CUDARuntimeError:
-                self.queue.clear()
-                raise
+        """Do one piece of work; after an error there is none any more. One that is `blocked` waits
+        for others."""
+        with _stepping:
+            self.gpu.check()
+            if self.queue:
+                blocked = getattr(self.queue[0], "blocked", None)
+                try:
+                    if blocked is None or not blocked():
+                        self.queue.pop(0)()
+                except CUDARuntimeError:
+                    self.queue.clear()
+                    raise
+
+    def step_aside(self) -> None:
+        """Do one while another stream waits; an error is this device's."""
+        with suppress(CUDARuntimeError):
+            self.step()
 
     def synchronize(self) -> None:
         if self.capture is not None:
@@ -258,12 +287,7 @@ class Stream:
         return runtime.streamQuery(self.ptr) == SUCCESS
 
     def wait_event(self, event: Event) -> None:
-        def wait() -> None:
-            assert event.stream is not None
-            while not event.over:
-                event.stream.step()
-
-        self.put(wait)
+        self.put(_Awaited(event))
 
     def begin_capture(self, mode: int | None = None) -> None:
         assert self.capture is None
@@ -567,6 +591,7 @@ def from_dlpack(exporter: Any) -> ndarray:
 class Function:
     def __init__(self, module: Module, name: str) -> None:
         self.module, self.name = module, name
+        self.known = module.known
         self.attributes = {"shared": 48 << 10}
         self.ptr = _handle(self)
 
@@ -574,6 +599,7 @@ class Function:
 class Module:
     def __init__(self) -> None:
         self.entries: list[str] = []
+        self.known = known_functions
 
     def load(self, image: bytes) -> None:
         text = image.rstrip(b"\0").decode()
@@ -585,6 +611,7 @@ class Module:
         if int(target[1]) > here or (target[2] and int(target[1]) != here):
             raise CUDADriverError(NEW_PTX)
         self.gpu = _current()
+        self.known = known_texts.get(text, known_functions)
         self.entries = re.findall(r"\.entry\s+([\w$]+)", text)
 
     def get_function(self, name: str) -> Function:
@@ -646,19 +673,19 @@ class _Driver:
             raise CUDADriverError(INVALID)
         if shared > found.attributes["shared"]:
             raise CUDADriverError(INVALID)
-        resident = known_functions.residents.get(found.name)
-        count = len(resident[2] if resident else launched_buffers(_kernel(found.name)))
-        stage = None if resident else _stage(found.name)
+        resident = found.known.residents.get(found.name)
+        count = len(resident[2] if resident else launched_buffers(_kernel(found)))
+        stage = None if resident else _stage(found)
         maps = len(boxed_arrays(stage)) if stage else 0
         pointers = (ctypes.c_void_p * (count + maps)).from_address(parameters)
         # What they point to is copied now, as CUDA does.
         addresses = [ctypes.c_uint64.from_address(p or 0).value for p in pointers[:count]]
         if stage:
-            fake_tensor_maps.check(_kernel(found.name), stage, addresses, pointers[count:])
+            fake_tensor_maps.check(_kernel(found), stage, addresses, pointers[count:])
         assert not any(address % 16 for address in addresses), "functions read 16 bytes at a time"
         gpu.count("launches")
         run = _run_resident if resident else _run_stage
-        queue.put(lambda: run(gpu, found.name, addresses))
+        queue.put(lambda: run(gpu, found, addresses))
 
 
 def _most_threads(function: str) -> int:
@@ -666,16 +693,16 @@ def _most_threads(function: str) -> int:
     return 1024
 
 
-def _kernel(function: str) -> Kernel:
-    return known_functions.stages[function][0]
+def _kernel(function: Function) -> Kernel:
+    return function.known.stages[function.name][0]
 
 
-def _stage(function: str) -> Loop:
-    kernel, number = known_functions.stages[function]
+def _stage(function: Function) -> Loop:
+    kernel, number = function.known.stages[function.name]
     return [s for s in kernel.stages if isinstance(s, Loop)][number]
 
 
-def _run_stage(gpu: FakeGpu, function: str, addresses: list[int]) -> None:
+def _run_stage(gpu: FakeGpu, function: Function, addresses: list[int]) -> None:
     kernel = _kernel(function)
     places = {
         b: gpu.view(address, b.size * b.element_type.numpy_dtype.itemsize)
@@ -687,9 +714,9 @@ def _run_stage(gpu: FakeGpu, function: str, addresses: list[int]) -> None:
     Interpreter(one, memory=memory).run()
 
 
-def _run_resident(gpu: FakeGpu, function: str, addresses: list[int]) -> None:
+def _run_resident(gpu: FakeGpu, function: Function, addresses: list[int]) -> None:
     """Step through the steps, in the memory of the device."""
-    program, step, memories = known_functions.residents[function]
+    program, step, memories = function.known.residents[function.name]
     arrays = [np.zeros(s.dimensions, s.element_type.numpy_dtype) for s in program.parameters]
     context: Any = types.SimpleNamespace(replica=0, partition=0)
     stepper = Stepper(replace(program, steps=(step,)), arrays, {}, _no_function, context)
@@ -760,8 +787,11 @@ def install(
     monkeypatch.setattr(availability, "find_driver", lambda: driver.Driver(version, listed, ""))
     monkeypatch.setattr(availability, "cupy_distribution", lambda: ("cupy", "14.2.0", None))
     monkeypatch.setattr(availability, "absent_libraries", list)
-    load_cupy.clear()
-    load_library.clear()
+    for cached in (load_cupy, load_library, load_nccl):
+        cached.clear()
+    nccl = FakeNccl(lambda number: _objects[number])
+    monkeypatch.setitem(sys.modules, "cupy.cuda", sys.modules["cupy"].cuda)
+    monkeypatch.setitem(sys.modules, "cupy.cuda.nccl", nccl)
     library = fake_library(_current, lambda number: _objects[number])
     monkeypatch.setattr(cublas_library, "_load", lambda name: library)
     tensor_maps._encode.clear()
@@ -769,4 +799,5 @@ def install(
     monkeypatch.setattr(_local, "device", 0, raising=False)
     known_functions.stages.clear()
     known_functions.residents.clear()
+    known_texts.clear()
     return found

@@ -21,6 +21,7 @@ from xla_backend.targets.gpu.autotuning import Autotuner
 from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.cuda.availability import is_supported, missing, unsupported
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, adopt
+from xla_backend.targets.gpu.cuda.communicators import Communicators
 from xla_backend.targets.gpu.cuda.cupy_library import load_cupy
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.driver import Gpu
@@ -52,6 +53,9 @@ class CudaClient(HloClient):
       preallocate: whether all of it is taken now; else it is when it is needed.
       allocator: "default" or "bfc": the pool, whatever its name in JAX. Others ("platform",
         "cuda_async") do nothing here, with a warning.
+
+    Attributes:
+      communicators: by which its devices exchange arrays.
     """
 
     platform = "cuda"
@@ -75,6 +79,7 @@ class CudaClient(HloClient):
         if isinstance(visible_devices, int):  # as jax_pjrt_client_create_options has it
             visible_devices = [visible_devices]
         numbers = _numbers(cupy, visible_devices)
+        self.communicators = Communicators()
         self._tuners: BoundedCache[tuple[CudaDevice, CompileOptions], Autotuner]
         self._tuners = BoundedCache(Budget("autotuners", entries=16))
         self.platform_version = f"pyjax cuda (CuPy {cupy.__version__}, {_cuda_version(cupy)})"
@@ -103,7 +108,14 @@ class CudaClient(HloClient):
         # One that takes the code now; the others load it at its first use there.
         device = next((d for d in self._devices if not d.is_lost), self._devices[0])
         planned, code = generate(module, options, self._chooser(device, options))
-        return CudaExecutable(planned, module, code, device, graphs=options.gpu.graphs)
+        return CudaExecutable(
+            planned,
+            module,
+            code,
+            device,
+            graphs=options.gpu.graphs,
+            collective_timeout=options.gpu.collective_timeout,
+        )
 
     def emit(self, module: HloModule, options: CompileOptions) -> TargetCode:
         return make_target_code(module, options)

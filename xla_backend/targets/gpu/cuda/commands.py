@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,26 @@ class Command:
     bases: frozenset[int] = frozenset()
 
     def run(self, run: Run) -> None:
+        raise NotImplementedError
+
+    def steps(self, run: Run) -> Iterable[Any]:
+        """`run`, as one of several participants: it stops, and gives None, where it is about to
+        wait, and itself at a collective."""
+        self.run(run)
+        return ()
+
+
+class Waiting(Command):
+    """A command that waits for the device."""
+
+    nodes: int | None = None
+    bases: frozenset[int] = frozenset()
+
+    def run(self, run: Run) -> None:
+        for _ in self.steps(run):
+            pass
+
+    def steps(self, run: Run) -> Iterator[Any]:
         raise NotImplementedError
 
 
@@ -114,17 +134,16 @@ class CopyCommand(Command):
 
 
 @dataclass(slots=True, eq=False)
-class HostCommand(Command):
+class HostCommand(Waiting):
     """Wait for the operands, call a function of the host with them, send back what it makes."""
 
     function: HostFunction
     operands: Sequence[tuple[Place, Shape]]
     results: Sequence[tuple[Place, Shape]]
     attributes: Any
-    nodes: int | None = field(default=None, init=False)
-    bases: frozenset[int] = field(default=frozenset(), init=False)
 
-    def run(self, run: Run) -> None:
+    def steps(self, run: Run) -> Iterator[Any]:
+        yield None
         operands = [read(run, place, shape) for place, shape in self.operands]
         results = [_zeros(shape) for _, shape in self.results]
         self.function(operands, results, self.attributes, run.context)
@@ -194,45 +213,48 @@ class RepeatCommand(Command):
             for command in self.body:
                 command.run(run)
 
+    def steps(self, run: Run) -> Iterator[Any]:
+        for _ in range(self.trips):
+            for command in self.body:
+                yield from command.steps(run)
+
 
 @dataclass(slots=True, eq=False)
-class WhileCommand(Command):
+class WhileCommand(Waiting):
     """Run the body as long as the condition leaves a true value: the host looks at each one."""
 
     condition: Sequence[Command]
     predicate: Place
     body: Sequence[Command]
-    nodes: int | None = field(default=None, init=False)
-    bases: frozenset[int] = field(default=frozenset(), init=False)
 
-    def run(self, run: Run) -> None:
+    def steps(self, run: Run) -> Iterator[Any]:
         while True:
             for command in self.condition:
-                command.run(run)
+                yield from command.steps(run)
+            yield None
             if not run.device.to_host(self.predicate.address(run.bases), 1)[0]:
                 return
             for command in self.body:
-                command.run(run)
+                yield from command.steps(run)
 
 
 @dataclass(slots=True, eq=False)
-class IfCommand(Command):
+class IfCommand(Waiting):
     """Run one branch, when the host has seen which."""
 
     selector: Place
     shape: Shape
     branches: Sequence[Sequence[Command]]
-    nodes: int | None = field(default=None, init=False)
-    bases: frozenset[int] = field(default=frozenset(), init=False)
 
-    def run(self, run: Run) -> None:
+    def steps(self, run: Run) -> Iterator[Any]:
+        yield None
         selected, last = read(run, self.selector, self.shape).item(), len(self.branches) - 1
         if self.shape.element_type is PrimitiveType.PRED:
             chosen = 0 if selected else 1
         else:
             chosen = selected if 0 <= selected <= last else last
         for command in self.branches[chosen]:
-            command.run(run)
+            yield from command.steps(run)
 
 
 def nodes_of(commands: Sequence[Command]) -> int | None:

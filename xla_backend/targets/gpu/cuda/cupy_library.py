@@ -53,17 +53,17 @@ def not_found(names: list[str]) -> str:
     files = ", ".join(f"lib{name}" for name in names)
     return (
         f"CuPy does not find CUDA's {files}, which pip installs with it only when asked to: pip "
-        f'install "pyjax[{_extra()}]"'
+        f'install "pyjax[cuda{cuda_version()}]"'
     )
 
 
-def _extra() -> str:
-    """The extra of this project that has what the installed CuPy needs."""
+def cuda_version() -> str:
+    """The version of CUDA that the installed CuPy is for, as names of distributions have it."""
     try:
         version("cupy-cuda12x")
     except PackageNotFoundError:
-        return "cuda13"
-    return "cuda12"
+        return "13"
+    return "12"
 
 
 def absent_libraries() -> Iterator[str]:

@@ -15,7 +15,7 @@ from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.targets.gpu.cuda import errors
 from xla_backend.targets.gpu.cuda.memory import CudaBuffer, DeviceMemory
 from xla_backend.targets.gpu.cuda.transfers import Transfers
-from xla_backend.targets.gpu.cuda.waiting import wait_for
+from xla_backend.targets.gpu.cuda.waiting import NOT_READY, wait_for
 
 _MOST_REMEMBERED = 32
 
@@ -172,6 +172,18 @@ class CudaDevice(Device):
         wait."""
         with self.active():
             wait_for(self.cupy.cuda.runtime, self.event())
+
+    def look(self) -> None:
+        """Raise what has failed here.
+
+        Raises:
+          RuntimeFailure: CUDA reports an error of the device.
+        """
+        runtime = self.cupy.cuda.runtime
+        with self.active():
+            status = runtime.streamQuery(self.stream.ptr)
+            if status not in (0, NOT_READY):
+                runtime.check_status(status)
 
     def is_idle(self) -> bool:
         """Whether nothing is under way here."""

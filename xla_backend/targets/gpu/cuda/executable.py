@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.module import HloModule
@@ -15,19 +15,31 @@ from xla_backend.runtime.client import (
     LoadedExecutable,
     kind_of,
 )
+from xla_backend.runtime.collective_lines import name_line
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_functions import host_function
 from xla_backend.runtime.pending import Job, Origin
 from xla_backend.runtime.places import current_place
 from xla_backend.targets.gpu.compiler import Planned
 from xla_backend.targets.gpu.cuda.buffers import CudaBufferKind, on_device
+from xla_backend.targets.gpu.cuda.collective_plans import collectives_of
+from xla_backend.targets.gpu.cuda.commands import Run
 from xla_backend.targets.gpu.cuda.device import CudaDevice
+from xla_backend.targets.gpu.cuda.group_runs import GroupRun, Participant
 from xla_backend.targets.gpu.cuda.jobs import CudaJob
 from xla_backend.targets.gpu.cuda.layout import Layout
-from xla_backend.targets.gpu.cuda.loading import LoadedProgram, check_steps
+from xla_backend.targets.gpu.cuda.loading import LoadedProgram
 from xla_backend.targets.gpu.cuda.memory import CudaBuffer
 from xla_backend.targets.gpu.cuda.waiting import wait_for
 from xla_backend.targets.gpu.generated_code import GeneratedCode
+
+
+class _Prepared(NamedTuple):
+    """An execution that may begin. `kept`: memory that it uses until its work is on the stream."""
+
+    run: Run
+    outputs: list[CudaBuffer]
+    kept: object
 
 
 class CudaExecutable(LoadedExecutable):
@@ -47,19 +59,22 @@ class CudaExecutable(LoadedExecutable):
         device: CudaDevice,
         *,
         graphs: bool = True,
+        collective_timeout: int = -1,
     ) -> None:
-        """`graphs`: whether stretches of work may become CUDA graphs.
+        """`graphs`: whether stretches of work may become CUDA graphs. `collective_timeout`: after
+        so many seconds a run of several devices ends by an error; not positive: never.
 
         Raises:
-          UnimplementedError: the program has a step that does not run on GPUs.
           RuntimeFailure: the device does not take the code.
           OutOfMemory: there is no memory for constants or state.
         """
         program = planned.program
-        check_steps(program)
         self.module = module
         self.device = device
         self.program = program
+        self.topology = program.topology
+        self._exchanges = any(collectives_of(program))
+        self._collective_timeout = collective_timeout
         self.code = code
         self._planned = planned
         self.parameter_shapes = program.parameters
@@ -91,6 +106,7 @@ class CudaExecutable(LoadedExecutable):
     def execute(
         self, arguments: list[Any], donated: Container[int], context: ExecutionContext
     ) -> list[Any]:
+        self._check_alone()
         device: Any = context.device
         with device.active():
             outputs = self._run(arguments, donated, context, device)
@@ -105,6 +121,7 @@ class CudaExecutable(LoadedExecutable):
         after: Sequence[Job],
         origin: Origin,
     ) -> tuple[list[Any], Job | None]:
+        self._check_alone()
         device: Any = context.device
         for job in after:
             # What the same stream has got before is over before; a device that is lost runs
@@ -118,6 +135,39 @@ class CudaExecutable(LoadedExecutable):
             event = device.event()
         return outputs, CudaJob(device, event, origin, foreign)
 
+    def execute_together(
+        self, arguments: Sequence[list[Any]], donated: Container[int], devices: Sequence[Device]
+    ) -> list[list[Any]]:
+        contexts = self.contexts(devices)
+        results: list[list[Any]] = []
+        communicators = self.device.client.communicators  # type: ignore[attr-defined]
+        try:
+            with communicators.lock:
+                participants = []
+                # Memory first: to take it may mean to wait for a device, which then must not wait
+                # for another one.
+                for own, context in zip(arguments, contexts):
+                    device: Any = context.device
+                    with device.active():
+                        prepared = self._prepared(own, donated, context, device)
+                    participants.append(Participant(self._on(device).commands, prepared.run))
+                    results.append(prepared.outputs)
+                together = GroupRun(participants, communicators, self._collective_timeout)
+                together.start()
+            together.wait()
+        except BaseException as error:
+            del results[:]  # the traceback would keep their memory
+            name_line(error, lambda: self.module)
+            raise
+        return results
+
+    def _check_alone(self) -> None:
+        if self._exchanges:
+            raise ValueError(
+                f"program {self.module.name!r} has {self.topology.size} participants, which "
+                "exchange arrays; run them together (execute_together)"
+            )
+
     def _run(
         self,
         arguments: list[Any],
@@ -126,6 +176,24 @@ class CudaExecutable(LoadedExecutable):
         device: CudaDevice,
     ) -> list[CudaBuffer]:
         """Put the program's work on the stream; buffers of its outputs."""
+        prepared = None
+        try:
+            prepared = self._prepared(arguments, donated, context, device)
+            for command in self._on(device).commands:
+                command.run(prepared.run)
+            return prepared.outputs
+        except BaseException:
+            del arguments, prepared  # the traceback would keep their memory
+            raise
+
+    def _prepared(
+        self,
+        arguments: list[Any],
+        donated: Container[int],
+        context: ExecutionContext,
+        device: CudaDevice,
+    ) -> _Prepared:
+        """An execution with memory for all that it writes."""
         loaded = self._on(device)
         for number in range(len(arguments)):  # whose elements nobody else may refer to
             on_device(arguments[number], device)
@@ -136,8 +204,8 @@ class CudaExecutable(LoadedExecutable):
             outputs = self._outputs(arguments, donated, blocks, device)
             addresses = [buffer.address for buffer in blocks]
             addresses += [buffer.address for buffer in outputs]
-            loaded.run(addresses, arena.ptr, context)
-            return outputs
+            run = loaded.prepared(addresses, arena.ptr, context)
+            return _Prepared(run, outputs, (arena, blocks))
         except BaseException:
             del arguments, blocks, outputs, arena  # the traceback would keep their memory
             raise

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xla_backend.program.ir import CONTEXT_SIZE, Program, Slice, Space, aligned, offsets_of
+from xla_backend.targets.gpu.cuda.collective_plans import collectives_of, scratch_bytes
 
 
 class Place(NamedTuple):
@@ -21,10 +22,12 @@ class Place(NamedTuple):
 
 class Layout:
     """Which base each slice of a program has. In order: the arguments, the outputs, the arena of
-    one run (temporaries, scratch, the stack), the constants, the state, the context.
+    one run (temporaries, scratch, the stack, what collectives need), the constants, the state, the
+    context.
 
     Fields:
       arena_size, constants_size, state_size: bytes of these.
+      exchange: where collectives may work, one after another.
     """
 
     def __init__(self, program: Program) -> None:
@@ -41,7 +44,8 @@ class Layout:
         for size in program.stack:
             self._stack_offsets.append(end)
             end += aligned(size)
-        self.arena_size = end
+        self.exchange = Place(self.arena, end)
+        self.arena_size = end + max(map(scratch_bytes, collectives_of(program)), default=0)
 
     def place(self, where: Slice) -> Place:
         """Where a slice is. (An output that has an argument's memory has the same base value.)"""

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.program.ir import (
     Call,
@@ -24,11 +23,11 @@ from xla_backend.program.ir import (
     Steps,
     Undefined,
     While,
-    all_steps,
 )
 from xla_backend.program.stepper import HostFunction
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.targets.gpu.cuda.code import Function, LoadedCode, maps_of, waits_for_all
+from xla_backend.targets.gpu.cuda.collectives import CollectiveCommand, Combiner
 from xla_backend.targets.gpu.cuda.commands import (
     Command,
     CopyCommand,
@@ -51,24 +50,11 @@ from xla_backend.targets.gpu.generated_code import GeneratedCode
 HostFunctions = Callable[[str | Opcode], HostFunction]
 
 
-def check_steps(program: Program) -> None:
-    """Raise if a device by itself cannot run the program.
-
-    Raises:
-      UnimplementedError: it exchanges arrays with other devices.
-    """
-    for steps in (program.steps, *program.procedures.values()):
-        for step in all_steps(steps):
-            if isinstance(step, Collective):
-                raise UnimplementedError(
-                    f"%{step.name} ({step.exchange.opcode}) exchanges arrays between devices, "
-                    "which programs on GPUs do not do yet; run it on one device, or on the "
-                    "platform 'gpu_emulator'"
-                )
-
-
 class LoadedProgram:
     """A program on a device.
+
+    Attributes:
+      commands: what an execution does.
 
     Raises:
       RuntimeFailure: the device does not take the code.
@@ -96,15 +82,14 @@ class LoadedProgram:
         )
         self._state = self._kept(program.state, layout.state_offsets, layout.state_size)
         self._contexts: dict[tuple[int, int], Any] = {}
-        self._commands = self._made(program.steps)
+        self._topology = program.topology
+        self.commands: Sequence[Command] = self._made(program.steps)
 
-    def run(self, addresses: Sequence[int], arena: int, context: ExecutionContext) -> None:
-        """Put one execution on the device's stream; in an active block. `addresses`: of arguments
-        and outputs."""
+    def prepared(self, addresses: Sequence[int], arena: int, context: ExecutionContext) -> Run:
+        """An execution that may begin; in an active block. `addresses`: of arguments and
+        outputs."""
         bases = [*addresses, arena, self._constants.ptr, self._state.ptr, self._context(context)]
-        run = Run(self._device, bases, context, self._device.stream)
-        for command in self._commands:
-            command.run(run)
+        return Run(self._device, bases, context, self._device.stream)
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -149,6 +134,14 @@ class LoadedProgram:
                 stays_on_host(step.target)
                 call = self._host_functions(step.target)
                 return [HostCommand(call, operands, results, step.attributes)]
+            case Collective():
+                operands, results = (
+                    [place(where) for where in places] for places in (step.operands, step.results)
+                )
+                scratch, combiner = self._layout.exchange, self._combiner(step)
+                return [
+                    CollectiveCommand(step, self._topology, operands, results, scratch, combiner)
+                ]
             case Call():
                 return self._made(self._procedures[step.procedure])
             case Resident():
@@ -166,6 +159,13 @@ class LoadedProgram:
 
     def _arrays(self, slices: Sequence[Slice]) -> list[Any]:
         return [(self._layout.place(where), where.shape) for where in slices]
+
+    def _combiner(self, step: Collective) -> Combiner:
+        def combiner(number: int, *places: Place) -> Sequence[Command]:
+            kernel = step.combiners[number]
+            return [self._launch(function, places) for function in self._functions[kernel]]
+
+        return combiner
 
     def _launches(self, step: Launch) -> list[Command]:
         places = [self._layout.place(where) for where in step.buffers]
