@@ -13,58 +13,28 @@ Who can call code owns it: an address of code is an `Address`, a function has it
 library keeps the addresses it was linked with. Code is unmapped soon after the last of them is
 gone.
 
-Linking uses LLJIT: the older MCJIT turns an unresolved symbol into a call to address zero.
+Objects are put into memory by the `loader`, and by LLVM (`lljit`) where they need more than that.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
-
-from xla_backend.llvm.apart import apart, given_back_apart
-from xla_backend.llvm.objects import compile_object, object_symbols
+from xla_backend.llvm.elf import ElfObject
+from xla_backend.llvm.kept_code import load_object, text_key
+from xla_backend.llvm.loader import can_load, load
 from xla_backend.llvm.target import host_target
-from xla_backend.process.forks import LINK, check_forked, take_for_forks
+from xla_backend.process.on_first_use import on_first_use
 
-_numbers = itertools.count()
-# LLJIT cannot reuse the name of a dropped library, and keeps some kilobytes of each: a linker is
-# given up after this many, and goes when its last library does.
-_LIBRARIES_PER_LINKER = 16
-_linkers: list[tuple[Any, int]] = []  # the one in use, if any, and how many it may still link
-_linker_lock = threading.Lock()
-take_for_forks(_linker_lock, LINK)
-# Code and its linker by the number of the library. Were they attributes of it, then the garbage
-# collector would call their finalizers when it finds the library in a cycle, on any thread.
-_linked: dict[int, tuple[Any, Any]] = {}
+_compile_object = on_first_use("xla_backend.llvm.objects", "compile_object")
+_link = on_first_use("xla_backend.llvm.lljit", "link")
 
 
 class UnresolvedSymbolError(LookupError):
     """Object code refers to functions that nobody provides."""
-
-
-def _linker() -> Any:
-    """The LLJIT that links the next library."""
-    with _linker_lock:
-        if _linkers:
-            linker, left = _linkers.pop()
-        else:
-            machine = llvm.Target.from_default_triple().create_target_machine(
-                cpu=host_target().cpu,
-                features=host_target().features,
-                opt=1,
-                codemodel="jitdefault",
-            )
-            linker = llvm.create_lljit_compiler(machine, suppress_errors=True)
-            left = _LIBRARIES_PER_LINKER
-        if left > 1:
-            _linkers.append((linker, left - 1))
-        return linker
 
 
 class Address(int):
@@ -84,12 +54,9 @@ def _prototype(keeps_gil: bool, restype: Any, *argtypes: Any) -> Any:
     return (ctypes.PYFUNCTYPE if keeps_gil else ctypes.CFUNCTYPE)(restype, *argtypes)
 
 
-@given_back_apart
 class Library:
     """An object linked into this process. The code lives as long as this object does, and this
     object as long as anybody has an address or a function of it."""
-
-    _number = -1  # in `_linked`, once it is
 
     def __init__(
         self,
@@ -107,9 +74,9 @@ class Library:
           keep: other objects that must live as long as the code.
           exports: the functions to look up; by default all the object defines.
         """
-        check_forked()
-        objects = [object_code] if isinstance(object_code, bytes) else list(object_code)
-        tables = [object_symbols(code) for code in objects]
+        codes = [object_code] if isinstance(object_code, bytes) else list(object_code)
+        objects = [ElfObject(code) for code in codes]
+        tables = [code.names() for code in objects]
         defined = [name for own, _ in tables for name in own]
         inside = set(defined)
         undefined = {name: None for _, needed in tables for name in needed if name not in inside}
@@ -127,28 +94,13 @@ class Library:
                 f"object code calls {', '.join(sorted(missing))}, which nobody provides; pass the "
                 "addresses in `symbols` (an emitter used an operation this target lacks)"
             )
-        builder = llvm.JITLibraryBuilder()
-        for code in objects:
-            builder.add_object_img(code)
-        builder.add_current_process()
-        for name, address in bound.items():
-            builder.import_symbol(name, address)
         names = list(exports) if exports is not None else defined
-        for name in names:
-            builder.export_symbol(name)
-        self._number = next(_numbers)
         self._keep = (*keep, *bound.values())
-        self._addresses = apart(self._link, builder, names)
-
-    def _link(self, builder: llvm.JITLibraryBuilder, names: list[str]) -> dict[str, int]:
-        linker = _linker()
-        code = builder.link(linker, f"pyjax.{self._number}")
-        _linked[self._number] = (code, linker)
-        return {name: code[name] for name in names}
-
-    def give_back(self) -> None:
-        """Unmap the code, before what it stands on goes; called once this is out of use."""
-        _linked.pop(self._number, None)
+        if can_load(objects):
+            found, self._code = load(objects, bound)
+            self._addresses = {name: found[name] for name in names}
+        else:
+            self._addresses, self._code = _link(codes, bound, names, self._keep)
 
     def address(self, name: str) -> Address:
         try:
@@ -176,7 +128,11 @@ def compile_library(
     opt: int = 1,
 ) -> Library:
     """Compiles text for this machine and links it."""
-    return Library(compile_object(ir, host_target(), opt, cache), symbols, keep)
+    target = host_target()
+    code = load_object(text_key(ir, target, opt), target) if cache else None
+    if code is None:
+        code = _compile_object(ir, target, opt, cache)
+    return Library(code, symbols, keep)
 
 
 @cache

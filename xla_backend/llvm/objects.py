@@ -3,9 +3,7 @@
 API
   compile_object(ir, target, opt=1, cache=False) -> bytes     parse, verify, object code
   compile_objects(texts, target, cache=False) -> [bytes]      several modules at the same time
-  put_together(objects) -> bytes    taken_apart(content)      several as one entry on disk
   assembly(ir, target, opt=1) -> str                          printed(ir, target) -> str
-  object_symbols(object_code) -> (defined, undefined)         names of functions
 Errors: IrError (text or module not valid; shows the line).
 
 LLVM is used, and what it made is given back, where no signal handler interrupts (`apart`).
@@ -16,29 +14,23 @@ The target machine never runs at opt=0: LLVM's fast selector aborts the process 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import re
-import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import llvmlite
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from xla_backend.llvm.apart import apart
+from xla_backend.llvm.kept_code import load_object, store_object, text_key
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.persistent import store
-from xla_backend.persistent.settings import cache_settings
 from xla_backend.process.forks import CODE, Visitors, check_forked, take_for_forks
 
 llvm.initialize_native_target()
 llvm.initialize_native_asmprinter()
 
 _LINE = re.compile(r"<string>:(\d+):(\d+): error: (.*)")
-# Of entries on disk that are object code.
-_KIND = "object"
 # Target machines that no thread is using.
 _idle_machines: dict[tuple[TargetInfo, int, bool], list[llvm.TargetMachine]] = {}
 _machines_lock = threading.Lock()
@@ -132,47 +124,12 @@ def compile_object(
 
 
 def _compile(ir: str, target: TargetInfo, opt: int, cache: bool, jit: bool) -> bytes:
-    key = _key(ir, target, opt, jit) if cache else ""
+    key = text_key(ir, target, opt, jit) if cache else ""
     data = load_object(key, target)
     if data is None:
         data = _emit(ir, target, opt, jit)
         store_object(key, target, data)
     return data
-
-
-def _key(ir: str, target: TargetInfo, opt: int, jit: bool = True) -> str:
-    return store.entry_key(_KIND, ir, target.key, str(opt), str(jit), llvm_version())
-
-
-def llvm_version() -> str:
-    """What turns text into object code, as a part of keys."""
-    return f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}"
-
-
-def load_object(key: str, target: TargetInfo) -> bytes | None:
-    """Object code that is on disk; None if there is none, or no key."""
-    if not key or not cache_settings().internal:
-        return None
-    return store.load(key, _KIND, target.key)
-
-
-def store_object(key: str, target: TargetInfo, data: bytes) -> None:
-    """Keep object code on disk, if there is a key."""
-    if key and cache_settings().internal:
-        store.store(key, _KIND, target.key, data)
-
-
-def put_together(objects: Sequence[bytes]) -> bytes:
-    """Several objects as one entry on disk."""
-    return struct.pack(f"<Q{len(objects)}Q", len(objects), *map(len, objects)) + b"".join(objects)
-
-
-def taken_apart(content: bytes) -> list[bytes]:
-    """The objects of an entry."""
-    (count,) = struct.unpack_from("<Q", content)
-    sizes = struct.unpack_from(f"<{count}Q", content, 8)
-    ends = itertools.accumulate(sizes, initial=8 * (count + 1))
-    return [content[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def compile_objects(
@@ -190,7 +147,7 @@ def compile_objects(
 
 
 def _compile_all(texts: Sequence[str], target: TargetInfo, cache: bool, opt: int) -> list[bytes]:
-    keys = [_key(t, target, opt) if cache else "" for t in texts]
+    keys = [text_key(t, target, opt) if cache else "" for t in texts]
     objects = [load_object(key, target) for key in keys]
     missing = [i for i, found in enumerate(objects) if found is None]
     failures: list[Exception] = []
@@ -260,49 +217,3 @@ def assembly(ir: str, target: TargetInfo, opt: int = 1, jit: bool = True) -> str
 def _assemble(ir: str, target: TargetInfo, opt: int, jit: bool) -> str:
     with _machine(target, opt, jit) as machine:
         return machine.emit_assembly(_parse(ir, target, machine))
-
-
-def object_symbols(object_code: bytes) -> tuple[list[str], list[str]]:
-    """Names of the functions an object defines for others, and of those it needs from others."""
-    defined: list[str] = []
-    undefined: list[str] = []
-    if object_code[:4] == b"\x7fELF":
-        _elf_symbols(object_code, defined, undefined)
-        return defined, undefined
-    raise NotImplementedError(
-        "reading the symbols of Mach-O, COFF and WebAssembly objects is not written: only ELF "
-        "objects can be linked into this process"
-    )
-
-
-def _elf_symbols(data: bytes, defined: list[str], undefined: list[str]) -> None:
-    """Global symbols of a 64-bit little-endian ELF object (System V ABI, chapter 4)."""
-    import_from = int.from_bytes
-    section_offset = import_from(data[40:48], "little")
-    section_size = import_from(data[58:60], "little")
-    section_count = import_from(data[60:62], "little")
-
-    def section(i: int) -> tuple[int, int, int, int, int]:
-        at = section_offset + i * section_size
-        kind = import_from(data[at + 4 : at + 8], "little")
-        offset = import_from(data[at + 24 : at + 32], "little")
-        size = import_from(data[at + 32 : at + 40], "little")
-        link = import_from(data[at + 40 : at + 44], "little")
-        entry = import_from(data[at + 56 : at + 64], "little")
-        return kind, offset, size, link, entry
-
-    for i in range(section_count):
-        kind, offset, size, link, entry = section(i)
-        if kind != 2:  # SHT_SYMTAB
-            continue
-        strings = section(link)[1]
-        for at in range(offset + entry, offset + size, entry):
-            binding = data[at + 4] >> 4
-            if binding == 0:  # STB_LOCAL
-                continue
-            start = strings + import_from(data[at : at + 4], "little")
-            name = data[start : data.index(b"\0", start)].decode()
-            owner = import_from(data[at + 6 : at + 8], "little")
-            if not name or name == "_GLOBAL_OFFSET_TABLE_":
-                continue
-            (defined if owner else undefined).append(name)

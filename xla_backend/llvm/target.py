@@ -12,12 +12,21 @@ Nothing here emits code; machine code is made in `jit`.
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from dataclasses import dataclass
 from functools import cache
 
-import llvmlite.binding as llvm
+from xla_backend.llvm.versions import llvm_version
+from xla_backend.persistent import store
+from xla_backend.persistent.settings import cache_settings
+from xla_backend.process.on_first_use import on_first_use
 
-from xla_backend.llvm.apart import apart
+_ask_llvm = on_first_use("xla_backend.llvm.host", "host_names")
+# Of the entry on disk that says what LLVM calls this machine.
+_KIND = "host"
+_CPU_FACTS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
+_CPU_TEXT = 1 << 16
 
 # Features that an x86-64 level name implies; used when a target is named without a feature list.
 _V2 = ("cx16", "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
@@ -146,12 +155,29 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
 @cache
 def host_target() -> TargetInfo:
     """The machine this process runs on, with every feature its CPU and system report."""
-    return apart(_ask_host)
+    facts = _cpu_facts() if cache_settings().internal else None
+    if facts is None:
+        return make_target(*_ask_llvm())
+    key = store.entry_key(_KIND, llvm_version(), *facts)
+    kept = store.load(key, _KIND, "")
+    if kept is not None:
+        return make_target(*json.loads(kept))
+    names: list[str] = [*_ask_llvm()]
+    store.store(key, _KIND, "", json.dumps(names).encode())
+    return make_target(*names)
 
 
-def _ask_host() -> TargetInfo:
-    return make_target(
-        llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-    )
+def _cpu_facts() -> list[str] | None:
+    """All that LLVM's names of this machine follow from; None if the system does not tell."""
+    if not hasattr(os, "uname"):
+        return None
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:
+            first, end, _ = file.read(_CPU_TEXT).partition(b"\n\n")
+    except OSError:
+        return None
+    lines = [line.partition(":") for line in first.decode(errors="replace").splitlines()]
+    found = {name.strip(): value.strip() for name, _, value in lines}
+    if not end or not all(name in found for name in _CPU_FACTS):
+        return None
+    return [*os.uname()[2:], *(found[name] for name in _CPU_FACTS)]

@@ -29,11 +29,12 @@ def source_digest(*rooms: str) -> str | None:
     this process loaded them.
     """
     facts, names = [], []
+    prefix = len(str(_ROOT)) + 1
     for path, found in sorted(_sources(rooms)):
         if found.st_ctime_ns > _LOADED:
             return None
-        name = os.path.relpath(path, _ROOT)
-        names.append(path)
+        name = path[prefix:]
+        names.append(name)
         facts.append(
             f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
         )
@@ -44,10 +45,9 @@ def source_digest(*rooms: str) -> str | None:
     if kept is not None:
         return kept.decode("ascii")
     digest = hashlib.sha256()
-    for path in names:
-        with open(path, "rb") as file:
-            content = file.read()
-        digest.update(f"{os.path.relpath(path, _ROOT)} {len(content)}\n".encode())
+    for name in names:
+        content = (_ROOT / name).read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
     store.store(key, _KIND, "", digest.hexdigest().encode())
     return digest.hexdigest()

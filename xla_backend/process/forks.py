@@ -7,6 +7,7 @@ go afterwards in both processes. Locks are taken in order, holders of earlier on
 later ones:
 
   START    held while a backend is started
+  IMPORT   held while a module is imported on its first use
   LINK     held while a linker is made, which calls into LLVM
   CODE     held around calls into LLVM
   LEAF     held for moments, by holders who wait for nothing
@@ -30,7 +31,7 @@ from typing import Any, Protocol
 
 from xla_backend.process.background import drains
 
-START, LINK, CODE, LEAF = range(4)
+START, IMPORT, LINK, CODE, LEAF = range(5)
 # Seconds a fork waits for other threads: many times what LLVM takes for one module.
 _BOUND = 30.0
 
@@ -95,7 +96,7 @@ def take_for_forks(lock: Lock, order: int) -> None:
 
 
 def check_forked() -> None:
-    """Call before waiting for a lock of order START, LINK or CODE.
+    """Call before waiting for a lock of order START, IMPORT, LINK or CODE.
 
     Raises:
       ForkedWhileCompilingError: another thread of the parent process has the lock for ever.

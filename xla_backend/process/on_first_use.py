@@ -2,13 +2,23 @@
 
 Imports stand at the top of a file, but for two kinds of rooms: optional ones, and those that a
 process may never need, such as the compiler in a process whose programs are all on disk.
+
+A fork waits for such imports: a child that is forked in the middle of one would wait for ever where
+it needs that module. They are not for use while a module is imported: who holds Python's lock of
+that module would wait here for another thread, and that one for him.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from threading import RLock
 from typing import Any
+
+from xla_backend.process.forks import IMPORT, check_forked, take_for_forks
+
+_importing = RLock()
+take_for_forks(_importing, IMPORT)
 
 
 def on_first_use(module: str, name: str) -> Callable[..., Any]:
@@ -23,7 +33,9 @@ def on_first_use(module: str, name: str) -> Callable[..., Any]:
     def call(*arguments: Any, **named: Any) -> Any:
         nonlocal found
         if found is None:
-            found = getattr(import_module(module), name)
+            check_forked()
+            with _importing:
+                found = getattr(import_module(module), name)
         return found(*arguments, **named)
 
     return call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.sharding import Sharding
+from xla_backend.process.bounded_cache import once
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.buffer import BufferHolder
 from xla_backend.runtime.buffer_protocol import give_buffer_protocol
@@ -22,11 +24,20 @@ _module_to_text = on_first_use("xla_backend.hlo.printer", "module_to_text")
 _partition = on_first_use("xla_backend.spmd.pipeline", "prepare_and_partition")
 
 
+@once
+def _arrays_can_be_read() -> None:
+    give_buffer_protocol(BufferHolder)
+
+
 class HloClient(AbstractClient):
     """A client whose programs are HLO modules of this compiler, and whose devices have the memory
     of the host."""
 
     shared_memory: str | None = "host"
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        _arrays_can_be_read()  # before there is a client there are none
+        return super().__new__(cls)
 
     def buffer_kind(
         self, device: Device, dimensions: tuple[int, ...], dtype: np.dtype
@@ -82,7 +93,3 @@ def host_device() -> Device:
     """Where programs run that were not compiled for a client's device: those of tests and tools,
     and the evaluator's."""
     return _HostClient().devices()[0]
-
-
-# Before there is a client there are no arrays.
-give_buffer_protocol(BufferHolder)

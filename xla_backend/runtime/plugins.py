@@ -4,7 +4,10 @@ among them. The runtime knows none by name.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from typing import NamedTuple
 
 from xla_backend.runtime.client import AbstractClient
@@ -64,9 +67,38 @@ def discover_plugins() -> dict[str, Plugin]:
     global _discovered
     if not _discovered:
         _discovered = True
-        # It takes a twentieth of the import of pyjax, and is needed at the first use of a device.
-        from importlib.metadata import entry_points
+        if _may_have_entry_points():
+            from importlib.metadata import entry_points
 
-        for entry in entry_points(group=ENTRY_POINT_GROUP):
-            entry.load()()
+            for entry in entry_points(group=ENTRY_POINT_GROUP):
+                entry.load()()
     return dict(_plugins)
+
+
+def _may_have_entry_points() -> bool:
+    """Whether an installed package may have entry points of the group. To look at their files takes
+    a fraction of what `importlib.metadata` takes to load and to parse them all."""
+    finders = [f for f in sys.meta_path if hasattr(f, "find_distributions")]
+    if finders != [PathFinder]:
+        return True
+    for folder in dict.fromkeys(sys.path):
+        try:
+            names = os.listdir(folder or os.curdir)
+        except NotADirectoryError:  # an archive, perhaps with packages in it
+            return True
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith((".dist-info", ".egg-info", ".egg")) and _names_group(folder, name):
+                return True
+    return False
+
+
+def _names_group(folder: str, package: str) -> bool:
+    if package.endswith(".egg"):
+        return True
+    try:
+        with open(os.path.join(folder, package, "entry_points.txt"), "rb") as file:
+            return ENTRY_POINT_GROUP.encode() in file.read()
+    except OSError:
+        return False

@@ -2,9 +2,9 @@
 
 import pytest
 
-from xla_backend.llvm import objects
+from xla_backend.llvm.kept_code import put_together, taken_apart
 
 
 @pytest.mark.parametrize("parts", [[], [b"one"], [b"", b"two", b"\0three"]])
 def test_several_objects_are_one_entry(parts):
-    assert objects.taken_apart(objects.put_together(parts)) == parts
+    assert taken_apart(put_together(parts)) == parts

@@ -13,6 +13,7 @@ import warnings
 import pytest
 
 from xla_backend.llvm import jit, objects
+from xla_backend.llvm.kept_code import text_key
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.persistent import settings, store
 from xla_backend.persistent.settings import cache_directory, change_cache_settings
@@ -41,7 +42,7 @@ def path_of(cache, key):
 
 
 def key_of(ir):
-    return objects._key(ir, host_target(), 1)
+    return text_key(ir, host_target(), 1)
 
 
 def load(key):
@@ -221,11 +222,11 @@ def test_key_depends_on_everything():
     target = host_target()
     other = make_target(target.triple, "x86-64-v3")
     keys = {
-        objects._key(GOOD, target, 1),
-        objects._key(GOOD + " ", target, 1),
-        objects._key(GOOD, target, 2),
-        objects._key(GOOD, other, 1),
-        objects._key(GOOD, target, 1, jit=False),
+        text_key(GOOD, target, 1),
+        text_key(GOOD + " ", target, 1),
+        text_key(GOOD, target, 2),
+        text_key(GOOD, other, 1),
+        text_key(GOOD, target, 1, jit=False),
     }
     assert len(keys) == 5
     assert store.entry_key("a", "bc") != store.entry_key("ab", "c")

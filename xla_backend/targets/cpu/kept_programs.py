@@ -27,7 +27,7 @@ from xla_backend.hlo.fingerprint import OnlyHere, module_fingerprint
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import UnresolvedSymbolError
-from xla_backend.llvm.objects import llvm_version
+from xla_backend.llvm.versions import llvm_version
 from xla_backend.persistent import store
 from xla_backend.persistent.events import CacheEvent, Outcome, announce
 from xla_backend.persistent.settings import cache_settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_backend.llvm import objects
 from xla_backend.llvm.target import TargetInfo, make_target
+from xla_backend.llvm.versions import llvm_version
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
 from xla_backend.targets.gpu.architectures import TRIPLE, Architecture
@@ -30,7 +31,7 @@ def compile_ptx(ir: str, architecture: Architecture, cache: bool = False) -> str
     """
     target = llvm_target(architecture, ir)
     keep = cache and cache_settings().internal
-    key = store.entry_key(_KIND, ir, target.key, str(_LEVEL), objects.llvm_version())
+    key = store.entry_key(_KIND, ir, target.key, str(_LEVEL), llvm_version())
     found = store.load(key, _KIND, target.key) if keep else None
     if found is not None:
         return found.decode()

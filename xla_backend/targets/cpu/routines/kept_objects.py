@@ -5,11 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xla_backend.llvm import objects
+from xla_backend.llvm.kept_code import (
+    load_object,
+    put_together,
+    store_object,
+    taken_apart,
+)
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.llvm.versions import llvm_version
 from xla_backend.persistent.sources import source_digest
 from xla_backend.persistent.store import entry_key
+from xla_backend.process.on_first_use import on_first_use
 
+_compile_object = on_first_use("xla_backend.llvm.objects", "compile_object")
 # Folders with the writers of these texts, and what they write with.
 SOURCES = ("targets/cpu/routines", "llvm", "hlo")
 
@@ -24,7 +32,7 @@ def kept_object(
       text: writes it.
       jit: as in `compile_object`.
     """
-    make = lambda: [objects.compile_object(text(), target, jit=jit)]
+    make = lambda: [_compile_object(text(), target, jit=jit)]
     (code,) = kept_objects(name, target, make, str(jit), *facts)
     return code
 
@@ -34,11 +42,11 @@ def kept_objects(
 ) -> Sequence[bytes]:
     """The same of several modules, which `make` writes and compiles."""
     sources = source_digest(*SOURCES)
-    parts = (name, sources or "", target.key, objects.llvm_version(), *facts)
+    parts = (name, sources or "", target.key, llvm_version(), *facts)
     key = "" if sources is None else entry_key("routines", *parts)
-    kept = objects.load_object(key, target)
+    kept = load_object(key, target)
     if kept is not None:
-        return objects.taken_apart(kept)
+        return taken_apart(kept)
     made = make()
-    objects.store_object(key, target, objects.put_together(made))
+    store_object(key, target, put_together(made))
     return made

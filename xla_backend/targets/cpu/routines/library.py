@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
+from xla_backend.llvm.elf import object_symbols
 from xla_backend.llvm.jit import Address, Library
-from xla_backend.llvm.objects import compile_objects, object_symbols
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
@@ -25,6 +25,7 @@ from xla_backend.targets.cpu.routines.kept_objects import SOURCES, kept_object, 
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import threads_library
 
+_compile_objects = on_first_use("xla_backend.llvm.objects", "compile_objects")
 _SUBJECTS = "xla_backend.targets.cpu.routines.subjects"
 _group_text = on_first_use(_SUBJECTS, "group_text")
 _group_parts = on_first_use(_SUBJECTS, "group_parts")
@@ -119,7 +120,8 @@ class KernelLibrary(Mapping[str, Address]):
         def make() -> Sequence[bytes]:
             texts, called = _group_parts(group, self._target, self._fast_math)
             with meanwhile(lambda: self.get_ready(called)):
-                return compile_objects(texts, self._target)
+                compiled: list[bytes] = _compile_objects(texts, self._target)
+                return compiled
 
         return kept_objects(group, self._target, make, "parts", *self._fast_math)
 

@@ -29,8 +29,8 @@ import os
 import threading
 from functools import cache
 
+from xla_backend.llvm.elf import object_symbols
 from xla_backend.llvm.jit import Library
-from xla_backend.llvm.objects import object_symbols
 from xla_backend.llvm.target import host_target
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.custom_calls import host_call, pending_exceptions
