@@ -18,6 +18,7 @@ from pyjax.core.traced_sizes import ElementCount, TracedSize, is_known
 from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
+from pyjax.numpy.eager import is_ready
 from pyjax.numpy.indexing_basic import take_rows
 
 __all__ = [
@@ -518,8 +519,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     [3, 0, 1, 2]
     """
     a = util.ensure_arraylike("roll", a)
-    if axis is None:
+    if axis is None and a.ndim != 1:
         return lax.reshape(roll(ravel(a), shift, 0), a.shape)
+    axis = 0 if axis is None else axis
     axes = tuple(util.canonicalize_axis(i, a.ndim) for i in util.axis_items(axis))
     shift_value = (
         shift
@@ -541,22 +543,24 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     count = max(len(axes), *np.shape(shift_value), 1) if np.ndim(shift_value) else len(axes)
     axes = axes * (count // len(axes)) if axes else axes
     if isinstance(shift_value, np.ndarray):
-        shifts = [int(s) for s in np.broadcast_to(shift_value, (len(axes),))]
-        for amount, i in zip(shifts, axes, strict=True):
-            a = _roll_static(a, amount, i)
-        return a
+        shifts = tuple(int(s) for s in np.broadcast_to(shift_value, (len(axes),)))
+        return (_roll_ready if is_ready(a) else _roll_static)(a, shifts, axes)
     traced = util.broadcast_array(util.as_array(shift_value), (len(axes),))
     return _roll_traced(a, traced, axes)
 
 
-def _roll_static(a: Any, amount: int, axis: int) -> Any:
-    n = a.shape[axis]
-    cut = n - amount % n if n else 0
-    if n == 0 or cut == n:
-        return a
-    return lax.concatenate(
-        [lax.slice_in_dim(a, cut, n, axis=axis), lax.slice_in_dim(a, 0, cut, axis=axis)], axis
-    )
+def _roll_static(a: Any, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    for amount, axis in zip(shifts, axes, strict=True):
+        n = a.shape[axis]
+        cut = n - amount % n if n else 0
+        if 0 < cut < n:
+            ends = lax.slice_in_dim(a, cut, n, axis=axis), lax.slice_in_dim(a, 0, cut, axis=axis)
+            a = lax.concatenate(ends, axis)
+    return a
+
+
+# One program where nothing is traced: the ends would each go through memory.
+_roll_ready = jit(_roll_static, static_argnums=(1, 2))
 
 
 @partial(jit, static_argnames=("axes",))

@@ -33,6 +33,7 @@ from xla_backend.llvm.conversions import (
     round_to,
     to_memory,
 )
+from xla_backend.llvm.extremes import extreme
 from xla_backend.llvm.integer import INTEGER_FUNCTIONS, NARROW_INTEGER_FUNCTIONS
 from xla_backend.llvm.math import FLOAT_FUNCTIONS
 from xla_backend.llvm.math_basics import INF, Emitter, bits, fabs, fcmp, pick
@@ -71,10 +72,10 @@ def _extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str, predicate: s
     zeros = {const(ty, 0.0), const(ty, -0.0)}
     unordered = b[0] == "%" or b[0] == "<" or is_nan(b)
     if unordered or (b in zeros and name == "minimum"):
-        return w.intrinsic(name, ty, a, b)
+        return extreme(w, ty, a, b, name)
     result = w.select(w.cmp(predicate, ty, b, a), ty, b, a)
     if b == const(ty, -0.0):
-        return w.intrinsic(name, ty, a, b)
+        return extreme(w, ty, a, b, name)
     return w.op("fadd", ty, result, const(ty, 0.0)) if b in zeros else result  # max(-0, 0) = 0
 
 

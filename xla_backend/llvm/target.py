@@ -84,6 +84,11 @@ class TargetInfo:
         return self.is_aarch64 or (self.is_x86 and "ssse3" in on)
 
     @property
+    def has_range(self) -> bool:
+        """Whether an instruction finds the larger of two floats by value and sign."""
+        return self.is_x86 and self.vector_bits == 512  # of AVX512DQ and VL
+
+    @property
     def key(self) -> str:
         """One short line, another one for every other target."""
         features = hashlib.sha256(self.features.encode()).hexdigest()[:16]
