@@ -65,6 +65,17 @@ cpu_enable_gloo_collectives = option(
     interactions="It wins over jax_cpu_collectives_implementation.",
 )
 
+cpu_get_global_topology_timeout_minutes = option(
+    "jax_cpu_get_global_topology_timeout_minutes",
+    kind=Int(0),
+    default=5,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="How long each process of a program waits, when devices are used first, for the others to "
+    "say which they have.",
+    at_start=True,
+)
+
 cpu_memory_limit = option(
     "jax_cpu_memory_limit",
     kind=Int(),

@@ -22,7 +22,7 @@ def _without_effect(name: str, kind: AbstractKind, default: Any, said: str, why:
 
 
 _ONE_WAY = "pyjax has one implementation of it, which behaves as JAX's default does"
-_ONE_PROCESS = "nothing is shared between processes"
+_OWN_CODE = "each process compiles for itself, or reads what the disk cache has"
 
 auto_pcast = _without_effect(
     "auto_pcast",
@@ -45,19 +45,12 @@ compilation_cache_check_contents = _without_effect(
     "Compile what the disk cache has anew, and compare.",
     "entries carry checksums, and keys hold everything that code depends on",
 )
-cpu_get_global_topology_timeout_minutes = _without_effect(
-    "cpu_get_global_topology_timeout_minutes",
-    Int(0),
-    5,
-    "How long processes wait for the list of all devices.",
-    _ONE_PROCESS,
-)
 cpu_get_local_topology_timeout_minutes = _without_effect(
     "cpu_get_local_topology_timeout_minutes",
     Int(0),
     2,
     "How long processes wait for the devices of each.",
-    _ONE_PROCESS,
+    "all tell each other their devices in one step: cpu_get_global_topology_timeout_minutes",
 )
 custom_vjp3 = _without_effect(
     "custom_vjp3", Bool(), False, "Another implementation of custom_vjp.", _ONE_WAY
@@ -81,14 +74,15 @@ enable_preemption_service = _without_effect(
     Bool(),
     True,
     "Listen for a notice that the machine is taken away.",
-    _ONE_PROCESS,
+    "no service tells of one here: SIGTERM ends a process, whose others are told that it is gone",
 )
 enable_recoverability = _without_effect(
     "enable_recoverability",
     Bool(),
     False,
     "Go on when some of the processes have failed.",
-    _ONE_PROCESS,
+    "processes always do, and get errors where they wait for one that has failed; what is gone "
+    "cannot come back, for MPI knows the processes that it has started",
 )
 pallas_enable_debug_checks = _without_effect(
     "pallas_enable_debug_checks",
@@ -149,14 +143,14 @@ share_binary_between_hosts = _without_effect(
     Bool(),
     False,
     "Compile in one process, and send the program to the others.",
-    _ONE_PROCESS,
+    _OWN_CODE,
 )
 share_binary_between_hosts_timeout_ms = _without_effect(
     "share_binary_between_hosts_timeout_ms",
     Int(0),
     1_200_000,
     "How long the others wait for it.",
-    _ONE_PROCESS,
+    _OWN_CODE,
 )
 source_url_schema = _without_effect(
     "source_url_schema",
@@ -170,7 +164,7 @@ thread_guard = _without_effect(
     Bool(),
     False,
     "Programs of several processes may be run by one thread only.",
-    _ONE_PROCESS,
+    "threads may begin them in one order in all processes; where they do not, there is an error",
 )
 use_emit_pipeline_primitive = _without_effect(
     "use_emit_pipeline_primitive",

@@ -14,6 +14,7 @@ from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core.errors import fail, new_error
 from pyjax.core.structural import moveaxis
+from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import (
     broadcast_prefix,
@@ -25,10 +26,15 @@ from pyjax.core.tree_util import (
 from pyjax.interpreters.batching import over_devices
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.shape import expand_dims, squeeze
+from pyjax.parallel.global_arrays import (
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from pyjax.parallel.shard_map import shard_map
 from pyjax.runtime.array import DeviceArray, array_spec, laid_out, uncommitted
 from pyjax.runtime.devices import devices as all_devices
-from pyjax.runtime.devices import process_count
+from pyjax.runtime.devices import local_devices, process_count
+from pyjax.runtime.placement import device_put
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec as P
 from pyjax.sharding.shardings import NamedSharding, PmapSharding, Sharding
@@ -58,8 +64,10 @@ def pmap(
     Args:
       axis_name: name for collectives.  in_axes, out_axes, axis_size: as in vmap.
       static_broadcasted_argnums: positions of arguments that are compile-time constants.
-      devices, backend: where to run; default all devices of the default platform, in a program of
-        one process.
+      devices, backend: where to run; default all devices of the default platform. In a program of
+        several processes, that map over the same axis, these are the devices of all of them: each
+        process passes the examples of its own devices, and gets their results. Within another
+        transformation the devices are those of this process, as in JAX.
     Raises:
       TypeError: `fun` is not callable.
       ValueError: the mapped axis is larger than the number of devices; no argument is mapped; the
@@ -107,25 +115,31 @@ def pmap(
         mapped, static_argnums=static, donate_argnums=donated, device=first, backend=backend
     )
     choose = lambda: together if _together(devices, backend) else on_one
-    return _Pmapped(mapped, choose, out_axes, _mesh_axis(axis_name))
+    pmapped = _Pmapped(mapped, choose, out_axes, _mesh_axis(axis_name))
+    if devices is not None:
+        return pmapped
 
+    def of_this_process() -> _Pmapped:
+        return pmap(
+            fun, axis_name, in_axes=in_axes, out_axes=out_axes, axis_size=axis_size,
+            static_broadcasted_argnums=static_broadcasted_argnums, donate_argnums=donate_argnums,
+            devices=local_devices(backend=backend),
+        )  # fmt: skip
 
-def _default_devices(backend: str | None) -> Sequence[Device]:
-    if process_count(backend) > 1:
-        fail(
-            NotImplementedError,
-            f"pmap over the devices of {process_count(backend)} processes.",
-            "each process would pass its own examples, which pmap does not put together",
-            "jit, or shard_map, with arrays of make_array_from_process_local_data; or pmap over "
-            "the devices of this process, devices=pyjax.local_devices()",
-        )
-    return all_devices(backend)
+    return _OfProcesses(pmapped, of_this_process, in_axes, frozenset(static), backend)
 
 
 def _together(devices: Sequence[Device] | None, backend: str | None) -> bool:
     """Whether it is a shard_map, which several devices run together, and not a vmap."""
-    count = len(_default_devices(backend) if devices is None else devices)
+    count = len(all_devices(backend) if devices is None else devices)
     return count > 1 or options.pmap_shmap_merge.value
+
+
+def _first_of_each_process(backend: str | None, size: int) -> list[Device]:
+    """Devices for so many examples, as many of each process."""
+    count = process_count(backend)
+    of_each = [local_devices(process, backend)[: size // count] for process in range(count)]
+    return [device for found in of_each for device in found]
 
 
 def _mesh_axis(axis_name: Any) -> Any:
@@ -140,8 +154,8 @@ class _Pmapped:
     ) -> None:
         """`choose`: gives the compiled function, when devices are there."""
         self._choose = choose
-        self._out_axes = out_axes
-        self._axis_name = axis_name
+        self.out_axes = out_axes
+        self.axis_name = axis_name
         functools.update_wrapper(self, wrapped, updated=())
 
     @api_boundary
@@ -149,13 +163,97 @@ class _Pmapped:
         args, kwargs = tree_map(_movable, (args, kwargs))
         result = self._choose()(*args, **kwargs)
         keeps_rank = options.pmap_no_rank_reduction.value
-        axes = broadcast_prefix(self._out_axes, result, lambda a: a is None)
+        axes = broadcast_prefix(self.out_axes, result, lambda a: a is None)
         for x, axis in zip(tree_leaves(result), axes):
-            _lay_out(x, axis, self._axis_name if keeps_rank else None)
+            _lay_out(x, axis, self.axis_name if keeps_rank else None)
         return result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._choose(), name)
+
+
+# Methods of compiled functions that make something of the program alone.
+_STAGES = ("eval_shape", "lower", "trace")
+
+
+class _OfProcesses:
+    """pmap over the devices of all processes, if there are several: the examples that this process
+    passes become its part of whole arrays, and its part of the results is what it gets."""
+
+    def __init__(
+        self,
+        pmapped: _Pmapped,
+        of_this_process: Callable[[], _Pmapped],
+        in_axes: Any,
+        static: frozenset[int],
+        backend: str | None,
+    ) -> None:
+        """`of_this_process`: makes one over the devices of this process."""
+        self._pmapped = pmapped
+        self._of_this_process = of_this_process
+        self._in_axes = in_axes
+        self._static = static
+        self._backend = backend
+        functools.update_wrapper(self, pmapped, updated=())
+
+    @api_boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if process_count(self._backend) == 1:
+            return self._pmapped(*args, **kwargs)
+        if any(isinstance(x, Tracer) for x in tree_leaves((args, kwargs))):
+            return self._of_this_process()(*args, **kwargs)
+        dims = self._dims(args, kwargs)
+        leaves, tree = tree_flatten((args, kwargs))
+        if any(d is not None and not -np.ndim(x) <= d < np.ndim(x) for x, d in zip(leaves, dims)):
+            return self._pmapped(*args, **kwargs)  # which says what is wrong
+        size = max([np.shape(x)[d] for x, d in zip(leaves, dims) if d is not None], default=1)
+        size *= process_count(self._backend)
+        found = _first_of_each_process(self._backend, size)
+        _check_size(size, len(found))
+        mesh = Mesh(found, (self._pmapped.axis_name,))
+        whole = [
+            x if d is None else make_array_from_process_local_data(_over(mesh, d, np.ndim(x)), x)
+            for x, d in zip(leaves, dims)
+        ]
+        args, kwargs = tree_unflatten(tree, whole)
+        result = self._pmapped(*args, **kwargs)
+        axes = broadcast_prefix(self._pmapped.out_axes, result, lambda a: a is None)
+        outs, out_tree = tree_flatten(result)
+        return tree_unflatten(out_tree, [_own_part(x, a, mesh) for x, a in zip(outs, axes)])
+
+    def _dims(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int | None]:
+        """Which dimension of each leaf is mapped."""
+        fixed = {number % len(args) for number in self._static}
+        axes = self._in_axes
+        of_args = axes if isinstance(axes, (tuple, list)) else [axes] * len(args)
+        prefix = tuple(None if n in fixed else axis for n, axis in enumerate(of_args))
+        found = broadcast_prefix(prefix, args, lambda a: a is None)
+        return [*found, *[0] * len(tree_leaves(kwargs))]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _STAGES and process_count(self._backend) > 1:
+            fail(
+                NotImplementedError,
+                f"pmap(...).{name} over the devices of {process_count(self._backend)} processes.",
+                "the program is one of whole arrays, of which a process has its part only",
+                "call the function; or use jit and shard_map, with whole arrays",
+            )
+        return getattr(self._pmapped, name)
+
+
+def _over(mesh: Mesh, axis: int, rank: int) -> NamedSharding:
+    return NamedSharding(mesh, P(*[None] * (axis % rank), *mesh.axis_names))
+
+
+def _own_part(x: Any, axis: int | None, mesh: Mesh) -> Any:
+    """The part of a result that this process has, over its own devices."""
+    over = NamedSharding(mesh, P()) if axis is None else _over(mesh, axis, x.ndim)
+    shards = device_put(x, over).addressable_shards
+    shape = list(x.shape)
+    if axis is not None:
+        shape[axis] = sum(shard.data.shape[axis] for shard in shards)
+    own = NamedSharding(mesh.local_mesh, over.spec)
+    return make_array_from_single_device_arrays(tuple(shape), own, [s.data for s in shards])
 
 
 def _movable(x: Any) -> Any:
@@ -178,6 +276,16 @@ def _lay_out(x: Any, axis: int | None, name: Any) -> None:
     if name is not None:
         sharding = NamedSharding(Mesh([device], (name,)), P(*[None] * axis, name))
     x.spec = laid_out(array_spec(x.aval, device, True), sharding)
+
+
+def _check_size(size: int, available: int) -> None:
+    if size > available:
+        raise new_error(
+            ValueError,
+            f"compiling computation that requires {size} logical devices, but only {available} "
+            "devices are available.\n  pmap runs one example on each device; use vmap to run "
+            "several on one.",
+        )
 
 
 class _MappedAxis:
@@ -208,15 +316,11 @@ class _MappedAxis:
         if size is None:
             mapped = [(np.shape(x), d) for x, d in zip(leaves, self._dims) if d is not None]
             size = max((shape[d] for shape, d in mapped if shape), default=1)
-        available = list(_default_devices(backend) if devices is None else devices)
-        if size > len(available):
-            raise new_error(
-                ValueError,
-                f"compiling computation that requires {size} logical devices, but only "
-                f"{len(available)} devices are available.\n  pmap runs one example on each device; "
-                "use vmap to run several on one.",
-            )
+        available = list(all_devices(backend) if devices is None else devices)
+        _check_size(size, len(available))
         self._name = _mesh_axis(name)
+        if devices is None and process_count(backend) > 1:
+            available = _first_of_each_process(backend, size)
         self._mesh = Mesh(available[:size], (self._name,))
 
     def over_mesh(

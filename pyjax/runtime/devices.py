@@ -39,6 +39,7 @@ options.num_threads.on_change(set_num_threads)
 
 _READ_AT_START = (
     options.backend_target,
+    options.cpu_get_global_topology_timeout_minutes,
     options.cuda_memory_fraction,
     options.cuda_visible_devices,
     options.mock_gpu_topology,
@@ -63,6 +64,9 @@ def _start(platform: str, asked: str, given: dict[str, Any]) -> AbstractClient:
         if count < 0:
             count = current_debug_options().xla_force_host_platform_device_count
         given = {"device_count": max(1, count), **given}
+    if platform == "cpu":
+        minutes = options.cpu_get_global_topology_timeout_minutes.value
+        given = {"seconds": 60 * minutes, **given}
     try:
         if platform == "cuda":
             given = {**_gpu_options(), **given}

@@ -21,6 +21,7 @@ from tests.config.effects.observe import error_of, records_of, warnings_of
 from tests.config.effects.table import effect, inert, waits
 from tests.pyjax import toy_platform
 from tests.xla_backend.targets.gpu import fake_cupy
+from xla_backend.runtime.processes.joined import Joined, set_joined
 
 inert("jax_rocm_visible_devices", "0", "pyjax has no AMD runtime")
 waits(
@@ -388,6 +389,24 @@ def older_switch() -> str:
     told = warnings_of(lambda: error_of(lambda: pyjax.distributed.initialize("localhost:1", 1, 0)))
     assert pyjax.distributed.is_initialized() == bool(told)
     return told
+
+
+@effect("jax_cpu_get_global_topology_timeout_minutes", 7, default=300, changed=420, at_start=True)
+def patience_for_devices() -> int:
+    """Seconds to wait for the other one of two processes, which has come."""
+    asked: list[int] = []
+
+    def gather(own: int, kind: str, seconds: int) -> list[Any]:
+        asked.append(seconds)
+        return [types.SimpleNamespace(label=count) for count in (own, 2)]
+
+    gatherings = types.SimpleNamespace(gather=gather)
+    exchanges = types.SimpleNamespace(gatherings=gatherings)
+    set_joined(Joined(types.SimpleNamespace(index=0), exchanges, None))
+    assert [d.process_index for d in pyjax.devices()] == [0, 1, 1]
+    set_joined(None)
+    (seconds,) = asked
+    return seconds
 
 
 def far_away() -> pyjax.sharding.Sharding:

@@ -7,20 +7,28 @@ from typing import Any
 from tests.config.effects.table import inert
 
 _ONE_WAY = "pyjax has one implementation of it, which behaves as JAX's default does"
-_ONE_PROCESS = "nothing is shared between processes"
+_OWN_CODE = "each process compiles for itself, or reads what the disk cache has"
 _KERNELS = "that kernel language is not part of pyjax"
 TABLE: dict[str, dict[str, Any]] = {
     _ONE_WAY: dict.fromkeys(
         ("custom_vjp3", "refs_to_pins", "remat3", "scan3", "use_simplified_jaxpr_constants"), True
     ),
-    _ONE_PROCESS: {
-        "cpu_get_global_topology_timeout_minutes": 7,
-        "cpu_get_local_topology_timeout_minutes": 7,
-        "enable_preemption_service": False,
-        "enable_recoverability": True,
+    _OWN_CODE: {
         "share_binary_between_hosts": True,
         "share_binary_between_hosts_timeout_ms": 7,
-        "thread_guard": True,
+    },
+    "all tell each other their devices in one step: cpu_get_global_topology_timeout_minutes": {
+        "cpu_get_local_topology_timeout_minutes": 7
+    },
+    "no service tells of one here: SIGTERM ends a process, whose others are told that it is gone": {
+        "enable_preemption_service": False
+    },
+    "processes always do, and get errors where they wait for one that has failed; what is gone "
+    "cannot come back, for MPI knows the processes that it has started": {
+        "enable_recoverability": True
+    },
+    "threads may begin them in one order in all processes; where they do not, there is an error": {
+        "thread_guard": True
     },
     _KERNELS: dict.fromkeys(
         ("pallas_enable_debug_checks", "pallas_poison_buffers", "use_emit_pipeline_primitive"), True

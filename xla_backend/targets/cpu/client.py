@@ -42,12 +42,16 @@ class CpuClient(HloClient):
     # One memory, by the names of those that other devices have.
     memory_kinds = ("device", "pinned_host", "unpinned_host")
 
-    def __init__(self, device_count: int = 1) -> None:
-        """`device_count`: of this process; others that it has joined have their own."""
+    def __init__(self, device_count: int = 1, seconds: float = 300) -> None:
+        """
+        Args:
+          device_count: of this process; others that it has joined have their own.
+          seconds: to wait for those.
+        """
         self.platform_version = f"pyjax cpu ({platform.machine()})"
         shared = joined()
         self._process = 0 if shared is None else shared.world.index
-        counts = [device_count] if shared is None else _counts(shared, device_count)
+        counts = [device_count] if shared is None else _counts(shared, device_count, seconds)
         self._devices = [
             self._device(process, number)
             for process, count in enumerate(counts)
@@ -126,14 +130,15 @@ class CpuClient(HloClient):
         return POOL.stats()  # devices of the host share its memory
 
 
-def _counts(shared: Joined, own: int) -> list[int]:
+def _counts(shared: Joined, own: int, seconds: float) -> list[int]:
     """How many devices each process has."""
     if own > _DEVICES_OF_A_PROCESS:
         raise ValueError(
             f"{own} devices; each of several processes has {_DEVICES_OF_A_PROCESS} at most"
         )
     kind = "the first use of devices, which all processes are to make"
-    return [part.label for part in shared.exchanges.gatherings.gather(own, kind=kind)]
+    parts = shared.exchanges.gatherings.gather(own, kind=kind, seconds=seconds)
+    return [part.label for part in parts]
 
 
 def _identity(module: HloModule, options: CompileOptions) -> Hashable:

@@ -92,8 +92,28 @@ for use in (
 ):
     with pytest.raises(ValueError, match=f"which process {OTHER} has"):
         use()
-with pytest.raises(NotImplementedError, match="pmap over the devices of 2 processes"):
-    pyjax.pmap(lambda x: x)(DATA[:2])
+# Each process passes the examples of its devices, and gets their results.
+own = DATA[:6].reshape(2, 3) + 10 * ME
+total = sum(DATA[:6].reshape(2, 3).sum(0) + 20 * process for process in range(2))
+f = pyjax.pmap(lambda x, y: (x + lax.psum(x, "i"), lax.axis_index("i"), y), "i", in_axes=(0, None))
+moved, index, same = f(own, np.float32(7))
+np.testing.assert_array_equal(moved, own + total)
+assert index.tolist() == [2 * ME, 2 * ME + 1] and same.tolist() == [7, 7]
+assert moved.is_fully_addressable and moved.devices() == {*pyjax.local_devices()}
+np.testing.assert_array_equal(f(moved, 1.0)[0], moved + 5 * total)
+f = pyjax.pmap(lambda x: (x, lax.psum(x, "i")), "i", in_axes=1, out_axes=(1, None))
+np.testing.assert_array_equal(f(own.T)[0], own.T)
+np.testing.assert_array_equal(f(own.T)[1], total)
+np.testing.assert_array_equal(
+    pyjax.pmap(lambda x: lax.psum(x, "i"), "i")(own[:1]), 2 * own[:1] - 20 * ME + 10
+)
+# Within a program it maps over the devices of this process.
+summed = pyjax.jit(lambda x: pyjax.pmap(lambda x: lax.psum(x, "i"), "i")(x))(own)
+np.testing.assert_array_equal(summed, [own.sum(0)] * 2)
+with pytest.raises(ValueError, match="requires 6 logical devices, but only 4"):
+    f(np.zeros((2, 3), np.float32))
+with pytest.raises(NotImplementedError, match=r"pmap\(...\).lower over the devices of 2"):
+    f.lower(own.T)
 doubled = pyjax.pmap(lambda x: lax.psum(x, "i"), "i", devices=pyjax.local_devices())
 assert doubled(DATA[1:3]).tolist() == [3, 3]
 pair = Mesh(np.array([pyjax.local_devices(0)[1], pyjax.local_devices(1)[0]]), ("i",))
