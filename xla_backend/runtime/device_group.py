@@ -24,6 +24,8 @@ from xla_backend.hlo.sharding import Sharding, parse_sharding
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferKind
 from xla_backend.runtime.client import AbstractClient, Device, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.group_queue import group_queue
+from xla_backend.runtime.pending import Job, Origin
 
 Index = tuple[slice, ...]
 # Of a program's parameters, and of its results.
@@ -160,6 +162,8 @@ class GroupExecutable(LoadedExecutable):
         self.code_bytes = local.code_bytes
         self._devices = group.devices
         self._here = len(group.here)
+        # Programs of several processes are begun in one order, at once.
+        self.seconds = local.seconds if group.here == group.devices else 0.0
 
     @property
     def module(self) -> HloModule:  # type: ignore[override]
@@ -169,15 +173,42 @@ class GroupExecutable(LoadedExecutable):
     def execute(
         self, arguments: list[Buffer], donated: Container[int], context: ExecutionContext
     ) -> list[Buffer]:
-        here = range(self._here)
-        own = [[part.buffers[d] for part in arguments] for d in here]  # type: ignore[attr-defined]
-        for number in range(len(arguments)):
-            if number in donated:
-                arguments[number] = None  # type: ignore[call-overload]
+        own = self._parts(arguments, donated)
         if not own:
             return [Parts(()) for _ in self.output_shapes]
         results = self.local.execute_together(own, donated, self._devices)
         return [Parts(buffers) for buffers in zip(*results)]
+
+    def _parts(self, arguments: list[Any], donated: Container[int]) -> list[list[Buffer]]:
+        """The arguments of each participant here; those that are donated leave the list."""
+        own = [[whole.buffers[d] for whole in arguments] for d in range(self._here)]
+        for number in range(len(arguments)):
+            if number in donated:
+                arguments[number] = None
+        return own
+
+    def start(
+        self,
+        arguments: list[Any],
+        donated: Container[int],
+        context: ExecutionContext,
+        after: Sequence[Job],
+        origin: Origin,
+    ) -> tuple[list[Buffer], Job | None] | None:
+        if not self.seconds or not group_queue().takes(after):
+            return None
+        taken = arguments.copy()
+        results = [Parts(()) for _ in self.output_shapes]
+
+        def run() -> None:
+            made = self.local.execute_together(self._parts(taken, donated), donated, self._devices)
+            for whole, buffers in zip(results, zip(*made)):
+                whole.buffers = buffers
+
+        for number in range(len(arguments)):
+            if number in donated:
+                arguments[number] = None
+        return [*results], group_queue().submit(run, after, origin)
 
     def texts(self) -> dict[str, str]:
         return self.local.texts()

@@ -132,44 +132,70 @@ class Interrupted(Exception):
     """Whoever waits for this task was interrupted: it is to end."""
 
 
-_interrupted: contextvars.ContextVar[Callable[[], bool]] = contextvars.ContextVar(
-    "interrupted", default=lambda: False
-)
+class Task:
+    """Work on a thread for somebody who may be interrupted, and then tells it to end.
+
+    Attributes:
+      is_interrupted: whether it was told.
+    """
+
+    def __init__(self) -> None:
+        self.is_interrupted = False
+        self._stops: list[Callable[[], None]] = []
+
+    def run(self, work: Callable[[], Result]) -> Result:
+        """`work()`, in a context of its own, as a part of this."""
+        _current.set(self)
+        return work()
+
+    def interrupt(self) -> None:
+        """It is to end."""
+        self.is_interrupted = True
+        for stop in list(self._stops):
+            stop()
+
+    def run_until(self, stop: Callable[[], None], work: Callable[[], Result]) -> Result:
+        self._stops.append(stop)
+        try:
+            if self.is_interrupted:
+                stop()
+            return work()
+        finally:
+            self._stops.remove(stop)
+
+
+_current: contextvars.ContextVar[Task | None] = contextvars.ContextVar("task", default=None)
 
 
 def check_interrupt() -> None:
-    """What waits in a task of `run_apart` calls this now and then.
+    """What waits in a task calls this now and then.
 
     Raises:
       Interrupted: it is to end.
     """
-    if _interrupted.get()():
+    task = _current.get()
+    if task is not None and task.is_interrupted:
         raise Interrupted("it was interrupted")
 
 
-def run_apart(task: Callable[[], Result], stop: Callable[[], None] = lambda: None) -> Result:
-    """The result of a task, in which no handler of a signal raises: on the main thread, where
-    these run, the caller waits for another one.
+def stoppable(stop: Callable[[], None], work: Callable[[], Result]) -> Result:
+    """`work()`, which `stop` ends early: called if the task that this is a part of is to end."""
+    task = _current.get()
+    return work() if task is None else task.run_until(stop, work)
 
-    Args:
-      stop: called when the caller is interrupted, before `check_interrupt` raises; the task is to
-        end then.
+
+def run_apart(work: Callable[[], Result]) -> Result:
+    """`work()`, in which no handler of a signal raises: on the main thread, where these run, the
+    caller waits for another one.
+
     Raises:
-      what the task does; what a handler raises while the caller waits. The task has ended then.
+      what the work does; what a handler raises while the caller waits. The work was told, and has
+      ended then.
     """
     if threading.current_thread() is not threading.main_thread():
-        return task()
-    interrupted = threading.Event()
-
-    def run() -> Result:
-        _interrupted.set(interrupted.is_set)
-        return task()
-
-    def end() -> None:
-        interrupted.set()
-        stop()
-
-    (outcome,) = run_together([run], end, takes_part=False)
+        return work()
+    task = Task()
+    (outcome,) = run_together([lambda: task.run(work)], task.interrupt, takes_part=False)
     if outcome.error is not None:
         raise outcome.error
     return outcome.results[0]

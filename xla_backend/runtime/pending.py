@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+# What becomes of programs whose process is a child, or ends.
+LOST = (
+    "this process was forked while its parent computed the result, and has no part in that; wait "
+    "for it before the fork (x.block_until_ready())"
+)
+STOPPED = "it was stopped, because the process ends"
+
 
 class Origin:
     """Who started a program."""

@@ -134,6 +134,9 @@ class CpuExecutable(NativeExecutable):
             arena = POOL.size_class(self.temp_size) if self.temp_size else None
             entry = library.address("entry")
             self.queued = QueuedCode(entry, arena, 0, self.seconds, _error_message)
+        alone = facts.topology.size == 1
+        if not (alone or facts.timed or facts.host_calls or facts.state):
+            self.seconds = facts.cycles / (CYCLES_PER_MICROSECOND * 1e6)
         if options.num_threads is not None and facts.host_calls:
             self._call = _limited(self._call, options.num_threads)
 

@@ -24,7 +24,7 @@ from xla_backend.runtime.collective_lines import name_line
 from xla_backend.runtime.donation import LIST_ONLY, counts_are_exact, references
 from xla_backend.runtime.host_buffer import memory_view
 from xla_backend.runtime.memory import ALIGNMENT, POOL, Block
-from xla_backend.runtime.participant_threads import run_apart, run_together
+from xla_backend.runtime.participant_threads import run_apart, run_together, stoppable
 from xla_backend.runtime.pending import Job, Origin
 from xla_backend.targets.cpu.meeting_places import Session
 from xla_backend.targets.cpu.work_queue import QueuedCode, Uses, queue_of
@@ -175,8 +175,9 @@ class NativeExecutable(LoadedExecutable):
     ) -> list[list[Any]]:
         contexts = self.contexts(devices)
         session = self.session(devices)
-        run = lambda: self._run_together(arguments, donated, contexts, session)
-        return run_apart(run, session.interrupt) if session.is_shared else run()
+        work = lambda: self._run_together(arguments, donated, contexts, session)
+        run = lambda: stoppable(session.interrupt, work)
+        return run_apart(run) if session.is_shared else run()
 
     def _run_together(
         self,

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from xla_backend.llvm.jit import Address
 from xla_backend.process.background import work_goes_on
 from xla_backend.process.bounded_cache import once
+from xla_backend.runtime import pending
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.memory import POOL, Block, SizeClass
 from xla_backend.runtime.pending import Job, Origin
@@ -163,9 +164,9 @@ class QueuedJob(Job):
             return
         status = self._ticket.status
         if self._lost:
-            self._error = (origin, _LOST)
+            self._error = (origin, pending.LOST)
         elif status == STOPPED:
-            self._error = (origin, _STOPPED)
+            self._error = (origin, pending.STOPPED)
         elif status == FAILED_BEFORE:
             for job in self._after:
                 job.finish()
@@ -213,13 +214,6 @@ class QueuedJob(Job):
             if _is_ending[0] and threading.current_thread().daemon:
                 time.sleep(_END_SECONDS)  # nobody waits for it, nor wants to read how it ended
             raise origin.error(message)
-
-
-_LOST = (
-    "this process was forked while its parent computed the result, and has no part in that; wait "
-    "for it before the fork (x.block_until_ready())"
-)
-_STOPPED = "it was stopped, because the process ends"
 
 
 class _Functions(NamedTuple):
