@@ -27,6 +27,7 @@ from xla_backend.runtime.host_libraries.library_threads import size_of, threads_
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.matrix_rules import matrix_step, triangular_step
 from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
+from xla_backend.targets.cpu.routines.blocked_qr import BLOCK, work_elements
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK
 from xla_backend.targets.cpu.routines.small_matrices import (
@@ -93,6 +94,14 @@ _CALLS: Mapping[str, tuple[str, Numbers]] = {
     ),
     "ormqr": ("ormqr", _ormqr_numbers),
     "gesdd": ("svd", _svd_numbers),
+}
+
+
+# Of those that we have for larger matrices: elements of memory that a task works in.
+_LARGE: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
+    "getrf": lambda m, n: (m * MOST_LANES, m * n),
+    "geqrf": lambda m, n: (work_elements(m, n), m * BLOCK),
+    "orgqr": lambda m, n: (work_elements(m, n), m * BLOCK),
 }
 
 
@@ -169,20 +178,25 @@ def _large_step(
     builder: ProgramBuilder, node: Instruction, name: str, options: Options
 ) -> list[Step]:
     """By our own products."""
-    a, results = node.operands[0].shape, node.shape.flatten()
-    type, (*batch, m, n) = a.element_type, a.dimensions
-    if name != "getrf":
+    if name not in _LARGE:
         return []
-    if [shape.element_type for shape in results] != [type, *[PrimitiveType.S32] * 2]:
+    ours, numbers_of = _CALLS[name]
+    operands, results = [o.shape for o in node.operands], node.shape.flatten()
+    type, (*batch, m, n) = operands[0].element_type, operands[0].dimensions
+    routine = f"{ours}_blocked_{type}"
+    parameters = [p for p in ROUTINES[routine].parameters if p.kind is not Kind.NUMBER][:-2]
+    if [p.type for p in parameters] != [shape.element_type for shape in (*operands, *results)]:
         return []
     batches, work = math.prod(batch), m * n * min(m, n)
     tasks = min(batches, _TASKS) if work <= _SHARED_WORK else 1
-    panel, negated = (Shape.array(type, (tasks, m, width)) for width in (MOST_LANES, n))
-    arrays = [builder.slice(node.operands[0]), *(builder.slice(node, leaf) for leaf in range(3))]
-    areas = builder.scratch(panel), builder.scratch(negated, aligned(panel.byte_size))
-    numbers = batches, m, n, tasks
+    numbers = numbers_of(options, operands, results)
+    assert numbers is not None
+    first, second = (Shape.array(type, (tasks, size)) for size in _LARGE[name](m, n))
+    arrays = [*map(builder.slice, node.operands)]
+    arrays += [builder.slice(node, leaf) for leaf in range(len(results))]
+    areas = builder.scratch(first), builder.scratch(second, aligned(first.byte_size))
     cycles = batches * work / _PRODUCTS_PER_CYCLE
-    return [Library(node.name, cycles, f"lu_blocked_{type}", (*numbers, *arrays, *areas))]
+    return [Library(node.name, cycles, routine, (batches, *numbers, tasks, *arrays, *areas))]
 
 
 def _lapack_step(

@@ -5,13 +5,12 @@
         as pyjax_lu_<t> of `small_matrices`; for each of the tasks that the batch is divided into,
         panel has room for m rows of MOST_LANES elements, negated for m rows of n
 
-With one task threads share its products, with several each goes on alone.
-
 Columns that fit into one vector are factored in a copy with a vector for each row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from xla_backend.hlo.types import PrimitiveType as P
@@ -24,6 +23,7 @@ from xla_backend.targets.cpu.routines.blocked_matrices import (
     emit_substitute,
 )
 from xla_backend.targets.cpu.routines.matrix_rows import Rows, emit_negate, place, product
+from xla_backend.targets.cpu.routines.matrix_tasks import emit_tasks
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.small_matrices import TYPES
 
@@ -239,51 +239,22 @@ def _emit(t: P, module: ModuleWriter) -> None:
     emit_substitute(module, t)
     for emit in (_emit_base, _emit_swap, _emit_solve, _emit_recurse):
         emit(module, t)
-    task = f"lu.task.{t}"
-    _emit_task(module, t, task)
-    w = module.function(f"pyjax_lu_blocked_{t}", _PARAMETERS)
-    context = w.alloca("i64", len(_PARAMETERS), 8)
-    for field, (kind, name) in enumerate(_PARAMETERS):
-        w.store(kind, f"%{name}", w.gep("i64", context, field), 8)
-
-    def alone() -> list[str]:
-        w.call(task, "void", [("ptr", context), ("i64", "0")])
-        return []
-
-    def shared() -> list[str]:
-        arguments = [("ptr", f"@{task}"), ("ptr", context), ("i64", "%tasks")]
-        w.call("pyjax_parallel_for_polled", "void", arguments)
-        return []
-
-    w.if_else(w.cmp("eq", "i64", "%tasks", "1"), [], alone, shared)
-    w.ret()
+    emit_tasks(module, f"pyjax_lu_blocked_{t}", _PARAMETERS, partial(_problem, t))
 
 
-def _emit_task(module: ModuleWriter, t: P, name: str) -> None:
-    """void task(ptr context, i64 task): one of equal parts of the batch."""
-    w = module.function(name, [("ptr", "context"), ("i64", "task")], internal=True)
-    given = {
-        parameter: w.load_invariant(ty, w.gep("i64", "%context", field), 8)
-        for field, (ty, parameter) in enumerate(_PARAMETERS)
-    }
+def _problem(t: P, w: FunctionWriter, given: Mapping[str, str], number: str, task: str) -> None:
     m, n = given["m"], given["n"]
     size = w.imul(m, n)
-    panel = place(w, t, given["panel"], w.imul("%task", w.imul(m, MOST_LANES)))
-    negated = place(w, t, given["negated"], w.imul("%task", size))
-    first, stop = (
-        w.op("udiv", "i64", w.imul(given["batches"], number), given["tasks"])
-        for number in ("%task", w.iadd("%task", 1))
-    )
-    with w.loop(first, stop) as batch:
-        start = w.imul(batch.index, size)
-        a, lu = place(w, t, given["a"], start), place(w, t, given["lu"], start)
-        copy_bytes(w, lu, a, w.imul(size, t.byte_size))
-        pivots = w.gep("i32", given["pivots"], w.imul(batch.index, w.imin(m, n)))
-        values = [lu, n, m, n, pivots, "0", panel, negated]
-        arguments = [(ty, x) for (ty, _), x in zip(_RECURSE, values, strict=True)]
-        info = w.cast("trunc", "i64", w.call("lu.recurse", "i64", arguments), "i32")
-        w.store("i32", info, w.gep("i32", given["info"], batch.index))
-    w.ret()
+    panel = place(w, t, given["panel"], w.imul(task, w.imul(m, MOST_LANES)))
+    negated = place(w, t, given["negated"], w.imul(task, size))
+    start = w.imul(number, size)
+    a, lu = place(w, t, given["a"], start), place(w, t, given["lu"], start)
+    copy_bytes(w, lu, a, w.imul(size, t.byte_size))
+    pivots = w.gep("i32", given["pivots"], w.imul(number, w.imin(m, n)))
+    values = [lu, n, m, n, pivots, "0", panel, negated]
+    arguments = [(ty, x) for (ty, _), x in zip(_RECURSE, values, strict=True)]
+    info = w.cast("trunc", "i64", w.call("lu.recurse", "i64", arguments), "i32")
+    w.store("i32", info, w.gep("i32", given["info"], number))
 
 
 def register() -> None:

@@ -139,14 +139,6 @@ def _potrf(p: _Problem) -> None:
     p.call(p.letter(other), p.integer(n), factor, p.leading(n), p.info())
 
 
-def _geqrf(p: _Problem) -> None:
-    m, n, matrix = p["m"], p["n"], p.area("matrix")
-    p.by_columns(p.array("a"), m, n, matrix)
-    work = p.area("work"), p.integer(p["lwork"])
-    p.call(p.integer(m), p.integer(n), matrix, p.leading(m), p.array("taus"), *work, p.info())
-    p.by_rows(matrix, m, n, p.array("packed"))
-
-
 def _geqp3(p: _Problem) -> None:
     m, n, matrix, pivots = p["m"], p["n"], p.area("matrix"), p.array("pivots")
     p.by_columns(p.array("a"), m, n, matrix)
@@ -156,15 +148,6 @@ def _geqp3(p: _Problem) -> None:
     taus = p.array("taus")
     p.call(p.integer(m), p.integer(n), matrix, p.leading(m), pivots, taus, *work, p.info())
     p.by_rows(matrix, m, n, p.array("packed"))
-
-
-def _orgqr(p: _Problem) -> None:
-    m, n, matrix = p["m"], p["n"], p.area("matrix")
-    p.by_columns(p.array("a"), m, n, matrix)
-    sizes = p.integer(m), p.integer(n), p.integer(p["p"])
-    work = p.area("work"), p.integer(p["lwork"])
-    p.call(*sizes, matrix, p.leading(m), p.array("taus"), *work, p.info())
-    p.by_rows(matrix, m, n, p.array("q"))
 
 
 def _ormqr(p: _Problem) -> None:
@@ -324,9 +307,7 @@ def _gtsv(p: _Problem) -> None:
 
 _BODIES: Mapping[str, Callable[[_Problem], None]] = {
     "potrf": _potrf,
-    "geqrf": _geqrf,
     "geqp3": _geqp3,
-    "orgqr": _orgqr,
     "ormqr": _ormqr,
     "gesdd": _gesdd,
     "syevd": _syevd,

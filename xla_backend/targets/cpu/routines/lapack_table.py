@@ -132,14 +132,12 @@ _MODES = {"mode": "V", "uplo": "L"}
 # Arrays, options, areas, work. Eigenvalues of a real matrix are two arrays.
 _ROUTINES: Mapping[str, tuple[str, Mapping[str, str | int], Mapping[str, Any], float]] = {
     "potrf": ("a[n,n] -> factor[n,n] info[]", {"uplo": "L"}, {}, 0.03),
-    "geqrf": ("a[m,n] -> packed[m,n] taus[k] info?[]", {}, _WORK, 0.1),
     "geqp3": (
         "a[m,n] fixed[n] -> packed[m,n] pivots[n] taus[k] info?[]",
         {},
         {**_WORK, "rwork:r": _twice},
         0.2,
     ),
-    "orgqr": ("a[m,n] taus[p] -> q[m,n] info?[]", {}, _WORK, 0.1),
     "ormqr": (
         "a[r,p] taus[p] c[m,n] -> product[m,n] info?[]",
         {"left": 1, "transpose": 0},

@@ -184,9 +184,9 @@ _REAL = ("values", "s")
 
 
 # These have a variant for larger matrices, with memory to work in.
-_BLOCKED = ("cholesky", "lu", "triangular")
+_BLOCKED = ("cholesky", "geqrf", "lu", "orgqr", "triangular")
 # And of these it is told into how many tasks a batch is divided.
-_DIVIDED = ("lu",)
+_DIVIDED = ("geqrf", "lu", "orgqr")
 
 
 def _type_of(array: str, t: P) -> P:

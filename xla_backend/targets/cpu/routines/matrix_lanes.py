@@ -230,6 +230,9 @@ class Lanes:
     def map(self, f: Callable[[str], str], x: Element) -> Element:
         return element_of([f(part) for part in parts_of(x)])
 
+    def map_pairs(self, f: Callable[[str, str], str], x: Element, y: Element) -> Element:
+        return element_of([f(a, b) for a, b in zip(parts_of(x), parts_of(y), strict=True)])
+
     def carries(self, x: Element) -> list[tuple[str, str]]:
         return [(self.ty, part) for part in parts_of(x)]
 

@@ -8,6 +8,7 @@ from xla_backend.process.bounded_cache import once
 from xla_backend.targets.cpu.routines import (
     blocked_lu,
     blocked_matrices,
+    blocked_qr,
     conv,
     cumulative,
     fft,
@@ -41,6 +42,7 @@ _SUBJECTS = (
     small_singular,
     blocked_lu,
     blocked_matrices,
+    blocked_qr,
     lapack,
 )
 
