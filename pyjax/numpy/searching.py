@@ -17,7 +17,6 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
-from pyjax.numpy.array_constructors import asarray
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_inexact
@@ -105,7 +104,8 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
                 "jnp.where(mask, x, y) with three arguments.",
             )
         if fill_value is None:
-            return tuple(asarray(i.astype(index_type)) for i in np.nonzero(concrete))
+            found = (i.astype(index_type, copy=False) for i in np.nonzero(concrete))
+            return tuple(util.array_over(i) for i in found)
         size = int(concrete.sum())
     size = util.static_int(size, "size")
     fills = fill_value if isinstance(fill_value, tuple) else (fill_value,) * a.ndim

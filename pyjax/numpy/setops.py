@@ -22,6 +22,8 @@ from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.searching import nonzero, searchsorted
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
+from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.devices import default_device
 
 __all__ = [
     "intersect1d",
@@ -60,21 +62,25 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Any
 
 
-@partial(jit, static_argnames=("equal_nan",))
-def _sorted_rows(rows: Any, equal_nan: bool) -> tuple[Any, Any, Any]:
-    """Rows in order, where each came from, and which ones start a run of equal rows."""
+@partial(jit, static_argnames=("equal_nan", "with_order"))
+def _sorted_rows(rows: Any, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
+    """Rows in order, where each came from (None if not asked for), and which ones start a run of
+    equal rows."""
     n, width = rows.shape
-    places = lax.iota(np.int32, n)
-    columns = [lax.index_in_dim(rows, j, 1, keepdims=False) for j in range(width)]
-    *_, order = lax.sort((*columns, places), num_keys=width)
-    rows = take_rows(rows, order, 0)
+    order = None
+    if width == 1 and not with_order:
+        rows = lax.sort(rows, dimension=0)
+    else:
+        places = lax.iota(np.int32, n)
+        columns = [lax.index_in_dim(rows, j, 1, keepdims=False) for j in range(width)]
+        *_, order = lax.sort((*columns, places), num_keys=width)
+        rows = take_rows(rows, order, 0)
     before, after = lax.slice_in_dim(rows, 0, n - 1), lax.slice_in_dim(rows, 1, n)
     differs = lax.ne(before, after)
     if equal_nan and is_inexact(rows):
         differs = differs & ~((before != before) & (after != after))
-    starts = lax.concatenate(
-        [lax.full((1,), True, np.dtype(np.bool_)), lax.reduce_or(differs, (1,))], 0
-    )
+    differs = lax.squeeze(differs, (1,)) if width == 1 else lax.reduce_or(differs, (1,))
+    starts = lax.pad(differs, np.True_, [(1, 0, 0)])
     return rows, order, starts
 
 
@@ -113,6 +119,7 @@ def unique(
     n = moved.shape[0]
     width = util.size_of(moved.shape[1:])
     rows = lax.reshape(moved, (n, width))
+    wanted = (return_index, return_inverse, return_counts)
     if n == 0 or width == 0:
         return _unique_empty(
             x,
@@ -121,9 +128,11 @@ def unique(
             original if flatten else (n,),
             size,
             fill_value,
-            (return_index, return_inverse, return_counts),
+            wanted,
         )
-    ordered, order, starts = _sorted_rows(rows, bool(equal_nan))
+    with_order = return_index or return_inverse
+    ordered, order, starts = _sorted_rows(rows, bool(equal_nan), with_order)
+    shapes = (moved.shape[1:], original if flatten else (n,))
     if size is None:
         concrete = util.concrete_or_none(starts)
         if concrete is None:
@@ -132,7 +141,9 @@ def unique(
                 "The size argument of jnp.unique must be given under jit: the number of "
                 "distinct values depends on the data. Use jnp.unique(x, size=n, fill_value=...).",
             )
-        size = int(concrete.sum())
+        if _is_in_host_memory(ordered):
+            return _unique_in_host_memory(ordered, order, concrete, axis, shapes, wanted)
+        size = int(np.count_nonzero(concrete))
     size = util.static_int(size, "size")
     (bounds,) = nonzero(starts, size=size + 1, fill_value=n)
     first = lax.slice_in_dim(bounds, 0, size)
@@ -143,7 +154,7 @@ def unique(
     fill = _fill_rows(fill_value, ordered, moved.shape[1:], width)
     mask = lax.broadcast_in_dim(valid, values.shape, (0,))
     values = lax.select(mask, values, lax.broadcast_in_dim(fill, values.shape, (1,)))
-    values = moveaxis(lax.reshape(values, (size, *moved.shape[1:])), 0, axis)
+    values = moveaxis(lax.reshape(values, (size, *shapes[0])), 0, axis)
     index_type = dtypes.canonicalize_dtype(np.int64)
     out: list[Any] = [values]
     if return_index:
@@ -151,18 +162,52 @@ def unique(
         found = util.convert(take_rows(order, clipped, 0), index_type)
         out.append(select_where(valid, found, found[0]) if size else found)
     if return_inverse:
-        group = lax.cumsum(util.convert(starts, index_type), 0) - 1
-        inverse = lax.scatter(
-            lax.full((n,), 0, index_type),
-            lax.expand_dims(order, (1,)),
-            group,
-            lax.ScatterDimensionNumbers((), (0,), (0,)),
-            unique_indices=True,
-        )
-        out.append(lax.reshape(inverse, original) if flatten else inverse)
+        out.append(lax.reshape(_inverse(order, starts), shapes[1]))
     if return_counts:
         ends = lax.slice_in_dim(bounds, 1, size + 1)
         out.append(util.convert(lax.sub(ends, first), index_type))
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+@jit
+def _inverse(order: Any, starts: Any) -> Any:
+    """Of each row before the sort, how many runs begin before its own."""
+    index_type = dtypes.canonicalize_dtype(np.int64)
+    return lax.scatter(
+        lax.full(order.shape, 0, index_type),
+        lax.expand_dims(order, (1,)),
+        lax.cumsum(util.convert(starts, index_type), 0) - 1,
+        lax.ScatterDimensionNumbers((), (0,), (0,)),
+        unique_indices=True,
+    )
+
+
+def _is_in_host_memory(x: Any) -> bool:
+    """Whether an array is where NumPy can read it, and new arrays are made."""
+    plain = type(x) is DeviceArray and not dtypes.is_weakly_typed(x) and not x.committed
+    return plain and x.platform == "cpu" and x.devices() == {default_device()}
+
+
+def _unique_in_host_memory(
+    ordered: Any, order: Any, starts: np.ndarray, axis: int, shapes: Any, wanted: Any
+) -> Any:
+    """The results of `unique` from sorted rows. Their sizes depend on values: a program for each
+    size would be compiled."""
+    row_shape, inverse_shape = shapes
+    index_type = dtypes.canonicalize_dtype(np.int64)
+    rows = np.asarray(ordered)
+    values = rows.reshape(-1)[starts] if rows.shape[1] == 1 else rows[starts]
+    out = [util.array_over(np.moveaxis(values.reshape(-1, *row_shape), 0, axis))]
+    return_index, return_inverse, return_counts = wanted
+    if return_index or return_counts:
+        first = np.flatnonzero(starts)
+    if return_index:
+        out.append(util.array_over(np.asarray(order)[first].astype(index_type, copy=False)))
+    if return_inverse:
+        out.append(lax.reshape(_inverse(order, starts), inverse_shape))
+    if return_counts:
+        counts = np.diff(first, append=len(starts))
+        out.append(util.array_over(counts.astype(index_type, copy=False)))
     return out[0] if len(out) == 1 else tuple(out)
 
 
@@ -345,7 +390,7 @@ def setdiff1d(
     if assume_unique:
         keep = isin(a, b, invert=True)
     else:
-        rows, _, starts = _sorted_rows(lax.reshape(a, (a.size, 1)), True)
+        rows, _, starts = _sorted_rows(lax.reshape(a, (a.size, 1)), True, False)
         a = lax.squeeze(rows, (1,))
         keep = starts & isin(a, b, invert=True)
     return _kept(a, keep, size, fill)
@@ -388,7 +433,7 @@ def intersect1d(
         empty = lax.full((size,), 0, a.dtype) + util.convert(fill, a.dtype)
         places = lax.full((size,), 0, dtypes.canonicalize_dtype(np.int64))
         return (empty, places + a.size, places + b.size) if return_indices else empty
-    rows, order, starts = _sorted_rows(lax.reshape(a, (a.size, 1)), True)
+    rows, order, starts = _sorted_rows(lax.reshape(a, (a.size, 1)), True, True)
     in_order = lax.squeeze(rows, (1,))
     keep = starts & isin(in_order, b)
     fill = _kept(in_order, keep, 1, np.zeros((), a.dtype))[0]  # the least, if there is any
@@ -434,7 +479,7 @@ def setxor1d(
     both = lax.concatenate([a, b], 0)
     if not both.size:
         return lax.full((size,), 0 if fill_value is None else fill_value, both.dtype)
-    rows, _, starts = _sorted_rows(lax.reshape(both, (both.size, 1)), True)
+    rows, _, starts = _sorted_rows(lax.reshape(both, (both.size, 1)), True, False)
     in_order = lax.squeeze(rows, (1,))
     keep = starts & (isin(in_order, a) ^ isin(in_order, b))
     fill = _kept(in_order, keep, 1, np.zeros((), a.dtype))[0]  # the least, if there is any

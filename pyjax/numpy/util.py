@@ -19,7 +19,7 @@ from pyjax import lax
 from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.avals import abstractify
+from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, ConcretizationTypeError, fail, new_error
 from pyjax.core.source_info import warn_user
 from pyjax.core.symbolic_dims import checked_size
@@ -27,7 +27,7 @@ from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.lax.convert import convert as _convert_weak
 from pyjax.numpy.examples import with_example
-from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.array import DeviceArray, array_without_copy
 
 PYTHON_SCALARS = (bool, int, float, complex)
 _NUMPY_VALUES = (np.ndarray, np.generic)
@@ -601,6 +601,13 @@ def concrete_or_none(x: Any) -> np.ndarray | None:
     """
     value = to_concrete_value(x)
     return None if value is None else np.asarray(value)
+
+
+def array_over(value: np.ndarray) -> Any:
+    """An array over the memory of a new NumPy array, to which nobody else will write, where the
+    default device can read that."""
+    value = np.ascontiguousarray(value)
+    return array_without_copy(value, ShapedArray(value.shape, value.dtype))
 
 
 def concretization_error(x: Any, explanation: str) -> Exception:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from xla_backend.llvm.types import bits_of, const, vector
+from xla_backend.llvm.types import bits_of, const, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.parallel_sort import PARALLEL_KEYS, emit_parallel_sort
 from xla_backend.targets.cpu.routines.registry import register_group
@@ -54,6 +54,27 @@ def _emit_pivot(module: ModuleWriter, ty: str, small: str) -> str:
     w.call(small, "void", [("ptr", sample), ("i64", taken)])
     w.ret(ty, w.load(ty, w.gep(ty, sample, w.op("ashr", "i64", taken, "1"))))
     return name
+
+
+def _emit_all_equal(module: ModuleWriter, ty: str) -> str:
+    """i1 equal(ptr keys, i64 n, ty key): whether all keys are this one; n > capacity."""
+    lanes = network_lanes(module.target, ty)
+    vec, bits = vector(ty, lanes), f"i{lanes}"
+    params = [("ptr", "keys"), ("i64", "n"), (ty, "key")]
+    w = module.function(f"equal.{ty}", params, "i1", internal=True)
+    key = w.splat(vec, "%key")
+
+    def are(at: str) -> str:
+        value = w.load(vec, w.gep(ty, "%keys", at), bits_of(ty) // 8)
+        packed = w.cast("bitcast", mask_of(vec), w.cmp("eq", vec, value, key), bits)
+        return w.cmp("eq", bits, packed, "-1")
+
+    last = w.isub("%n", lanes)
+    go_on = lambda state: w.op("and", "i1", state[1], w.cmp("slt", "i64", state[0], last))
+    step = lambda state: [w.iadd(state[0], lanes), are(state[0])]
+    _, equal = w.while_([("i64", "0"), ("i1", "true")], go_on, step)
+    w.ret("i1", w.op("and", "i1", equal, are(last)))
+    return w.name
 
 
 def emit_heap_sort(module: ModuleWriter, ty: str) -> str:
@@ -102,6 +123,7 @@ def _emit_quicksort(module: ModuleWriter, ty: str) -> str:
     partitions may follow each other."""
     small = emit_networks(module, ty)
     pivot_of = _emit_pivot(module, ty, small)
+    all_equal = _emit_all_equal(module, ty)
     heap = emit_heap_sort(module, ty)
     emit_partition(module, ty)
     name = f"quick.{ty}"
@@ -131,6 +153,11 @@ def _emit_quicksort(module: ModuleWriter, ty: str) -> str:
         with w.if_(w.cmp("sge", "i64", n, str(_POLLED)), likely=False):
             leave_if(w.cmp("ne", "i32", w.call("pyjax_poll", "i32"), "0"))
         pivot = w.call(pivot_of, ty, [("ptr", keys), ("i64", n)])
+        ends = (w.load(ty, w.gep(ty, keys, at)) for at in ("0", w.isub(n, 1)))
+        first, end = (w.cmp("eq", ty, pivot, key) for key in ends)
+        with w.if_(w.op("and", "i1", first, end), likely=False):
+            given = [("ptr", keys), ("i64", n), (ty, pivot)]
+            leave_if(w.call(all_equal, "i1", given))
         part = partition_name(ty)
         below = w.call(part, "i64", [("ptr", keys), ("i64", n), (ty, pivot)])
         depth = w.isub(depth, 1)
