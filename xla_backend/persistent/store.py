@@ -10,7 +10,9 @@ and made anew.
 
 A cache can only save time: a directory that cannot be written means compiling again. Entries
 appear by rename, so readers see a whole file or none, and any number of processes share the
-directory. What was used longest ago goes when the limit is reached.
+directory. What was used longest ago goes when the limit is reached. How much there is, processes
+note in a file as they write: to look at all entries takes long where there are many, and much
+longer beside busy threads, which get a turn at each of them.
 
 API
   entry_key(*parts) -> str
@@ -27,6 +29,7 @@ import hmac
 import os
 import re
 import stat
+import struct
 import time
 import warnings
 from contextlib import suppress
@@ -57,6 +60,12 @@ _SECRET_BYTES = 32
 # A byte for each entry that was used.
 _HITS = "hits"
 _MOST_HITS = 1 << 20
+# When entries were counted last and what they had then, and the bytes of each that was written
+# since; i64. Nobody locks it, so entries are counted again after a day.
+_SIZES = "sizes"
+_SIZE = struct.Struct("<q")
+_MOST_SIZES = 1 << 20
+_COUNT_SECONDS = 86_400
 _LARGEST = 1 << 28
 _HEAD_LINES = 6
 _NAME = re.compile(r"([0-9a-f]{64})\.([a-z]+)")
@@ -165,6 +174,7 @@ def store(key: str, kind: str, target: str, content: bytes) -> bool:
         if len(data) > _LARGEST or not _make_room(path.parent, len(data)):
             return False
         write_file(path, data)
+        _note_size(directory, len(data))
     except NotUsable as reason:
         _report(reason.args[0], f"{path} is not kept: {reason.args[1]}")
         return False
@@ -212,8 +222,9 @@ def clear() -> int:
         with suppress(FileNotFoundError):
             os.unlink(path)
             deleted += 1
-    with suppress(OSError):
-        os.unlink(directory / _HITS)
+    for name in (_HITS, _SIZES):
+        with suppress(OSError):
+            os.unlink(directory / name)
     _written.pop(directory / _ENTRIES, None)
     return deleted
 
@@ -382,8 +393,8 @@ def _files(folder: Path) -> list[tuple[int, int, str]]:
 def _make_room(folder: Path, size: int) -> bool:
     """Delete what was used longest ago until an entry of `size` fits; False if it never will.
 
-    Files are counted when this process writes its first entry, when the limit is reached, and when
-    this process has written a sixteenth of it: other processes write, too.
+    What all processes have noted is read when this one writes its first entry, and when it has
+    written a sixteenth of the limit.
     """
     limit = cache_settings().limit
     if limit is None:
@@ -391,14 +402,48 @@ def _make_room(folder: Path, size: int) -> bool:
     if size > limit:
         return False
     known = _written.get(folder)
-    if known is None or known.total + size > limit or known.since > limit // 16:
-        _written[folder] = known = _Written(_evict(folder, limit - size))
+    if known is None or known.since > limit // 16:
+        noted = _noted_size(folder.parent)
+        known = None if noted is None else _Written(noted)
+    if known is None or known.total + size > limit:
+        known = _Written(_evict(folder, limit - size))
+    _written[folder] = known
     known.total += size
     known.since += size
     return True
 
 
+def _noted_size(directory: Path) -> int | None:
+    """Bytes of all entries, by what was noted; None if they are to be counted."""
+    try:
+        data = read_file(directory / _SIZES, _MOST_SIZES)
+        counted, *sizes = [number for (number,) in _SIZE.iter_unpack(data)]
+    except (OSError, NotUsable, ValueError, struct.error):
+        return None
+    if not 0 <= time.time() - counted < _COUNT_SECONDS or min(sizes, default=-1) < 0:
+        return None
+    return sum(sizes)
+
+
+def _note_size(directory: Path, size: int) -> None:
+    """An entry of `size` bytes was written."""
+    with suppress(OSError):  # the next process counts
+        handle = os.open(directory / _SIZES, _APPEND & ~os.O_CREAT)
+        try:
+            os.write(handle, _SIZE.pack(size))
+        finally:
+            os.close(handle)
+
+
 def _evict(folder: Path, room: int) -> int:
+    """What `_evicted` does; the result is noted for the processes that come."""
+    total = _evicted(folder, room)
+    with suppress(OSError, NotUsable):  # the next process counts again
+        write_file(folder.parent / _SIZES, _SIZE.pack(int(time.time())) + _SIZE.pack(total))
+    return total
+
+
+def _evicted(folder: Path, room: int) -> int:
     """Make the entries fit into `room` bytes, and some less if they do not: the next one shall not
     have to count again. Returns how many there are."""
     files = _files(folder)

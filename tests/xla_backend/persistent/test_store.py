@@ -326,15 +326,46 @@ def test_keeps_what_was_used_last(cache):
     assert len(files(cache)) == 7
 
 
-def test_what_others_wrote_counts(cache):
-    """Files are counted again when this process has written a sixteenth of the limit."""
+def test_what_others_wrote_counts(cache, monkeypatch):
+    """What is noted is read again when this process has written a sixteenth of the limit."""
     change_cache_settings(limit=40_000)
     assert keep(KEY, b"x")
-    for i in range(30):  # as another process would
-        path_of(cache, f"{i:064x}").write_bytes(b"x" * 2000)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_written", {})  # as another process would
+        for i in range(17):
+            assert keep(f"{i:064x}", b"x" * 2000)
+    assert len(files(cache)) == 18
     for i in range(100, 105):
         assert keep(f"{i:064x}", b"x" * 600)
     assert sum(p.stat().st_size for p in files(cache)) <= 40_000
+
+
+def test_entries_are_counted_by_one_process_a_day(cache, monkeypatch):
+    looks = []
+    look = store._files
+    monkeypatch.setattr(store, "_files", lambda folder: looks.append(folder) or look(folder))
+
+    def another_process_keeps(name):
+        monkeypatch.setattr(store, "_written", {})
+        before = len(looks)
+        assert keep(name * 64, b"data")
+        return len(looks) - before
+
+    assert [another_process_keeps(name) for name in "abc"] == [1, 0, 0]
+    sizes = cache / "sizes"
+    assert store._noted_size(cache) == sum(p.stat().st_size for p in files(cache))
+    good = sizes.read_bytes()
+    old = (int(time.time()) - 100_000).to_bytes(8, "little") + good[8:]
+    future = (int(time.time()) + 100_000).to_bytes(8, "little") + good[8:]
+    for unusable in (b"", good[:8], good[:-3], old, future, good + b"\xff" * 8, bytes(1 << 21)):
+        sizes.write_bytes(unusable)
+        assert another_process_keeps("d") == 1
+        assert another_process_keeps("d") == 0
+    sizes.unlink()
+    sizes.symlink_to("entries-1")
+    assert another_process_keeps("d") == 1
+    store.clear()
+    assert not sizes.exists()
 
 
 def test_what_ended_writers_left_behind_goes(cache):
