@@ -57,6 +57,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from xla_backend.llvm.index_arithmetic import IndexArithmetic
 from xla_backend.llvm.masked_moves import MaskedMove, masked_move
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import (
@@ -179,7 +180,7 @@ class Loop:
         self.results: list[str] = []
 
 
-class FunctionWriter:
+class FunctionWriter(IndexArithmetic):
     """Emits one function. See the module docstring for the operations."""
 
     def __init__(
@@ -191,13 +192,13 @@ class FunctionWriter:
         internal: bool,
         attributes: str,
     ) -> None:
+        super().__init__(module.target)
         self.module = module
         self.target = module.target
         self.name = name
         self.params = list(params)
         self.result = result
         self.internal = internal
-        self.index = "i64"
         linkage = "internal " if internal else ""
         args = ", ".join(f"{ty} %{n}" for ty, n in params)
         self._header = f"define {linkage}{result} @{name}({args}) {attributes} #0 {{"
@@ -206,7 +207,6 @@ class FunctionWriter:
         self._count = 0
         self._labels = 0
         self._values: dict[str, str] = {}
-        self._depth: dict[str, int] = {}
         self._scopes: list[_Scope] = [_Scope(None)]
         self.block = "entry"
         self._has_fma = self.target.has_fma
@@ -361,66 +361,6 @@ class FunctionWriter:
             return self.pure(f"call reassoc {elem} @{name}({elem} {start}, {ty} {v})", v)
         self.module.declare(name, elem, [ty])
         return self.pure(f"call {elem} @{name}({ty} {v})", v)
-
-    # ---- index arithmetic ---------------------------------------------------------------------
-
-    def iadd(self, a: str | int, b: str | int) -> str:
-        a, b = str(a), str(b)
-        if a == "0":
-            return b
-        if b == "0":
-            return a
-        if a[0] != "%" and b[0] != "%":
-            return str(int(a) + int(b))
-        if a[0] != "%":
-            a, b = b, a
-        return self.pure(f"add nsw {self.index} {a}, {b}", a, b)
-
-    def isub(self, a: str | int, b: str | int) -> str:
-        a, b = str(a), str(b)
-        if b == "0":
-            return a
-        if a[0] != "%" and b[0] != "%":
-            return str(int(a) - int(b))
-        return self.pure(f"sub nsw {self.index} {a}, {b}", a, b)
-
-    def imul(self, a: str | int, b: str | int) -> str:
-        a, b = str(a), str(b)
-        if a[0] != "%":
-            a, b = b, a
-        if a[0] != "%":
-            return str(int(a) * int(b))
-        if b == "1":
-            return a
-        if b == "0":
-            return "0"
-        if b[0] != "%" and int(b) > 0 and int(b) & (int(b) - 1) == 0:
-            return self.pure(f"shl nsw {self.index} {a}, {int(b).bit_length() - 1}", a)
-        return self.pure(f"mul nsw {self.index} {a}, {b}", a, b)
-
-    def imin(self, a: str | int, b: str | int) -> str:
-        a, b = str(a), str(b)
-        if a[0] != "%" and b[0] != "%":
-            return str(min(int(a), int(b)))
-        return self.intrinsic("smin", self.index, a, b)
-
-    def imax(self, a: str | int, b: str | int) -> str:
-        a, b = str(a), str(b)
-        if a[0] != "%" and b[0] != "%":
-            return str(max(int(a), int(b)))
-        return self.intrinsic("smax", self.index, a, b)
-
-    def as_index(self, ty: str, a: str) -> str:
-        if ty == self.index:
-            return a
-        opcode = "sext" if bits_of(ty) < bits_of(self.index) else "trunc"
-        return self.cast(opcode, ty, a, self.index)
-
-    def gep(self, elem_ty: str, ptr: str, index: str | int) -> str:
-        if index == 0 or index == "0":
-            return ptr
-        place = f"{self.index} {index}"
-        return self.pure(f"getelementptr inbounds {elem_ty}, ptr {ptr}, {place}", ptr, str(index))
 
     # ---- memory -------------------------------------------------------------------------------
 

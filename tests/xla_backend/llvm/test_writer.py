@@ -67,6 +67,29 @@ def test_invariants_leave_all_loops_that_do_not_define_them():
     assert link(m, "f", I64, I64)(0) == 0
 
 
+def test_the_start_of_a_row_is_computed_outside_of_the_loop_along_it():
+    m = module()
+    w = m.function("f", [("ptr", "x"), ("ptr", "y"), ("i64", "rows")])
+    with w.loop("0", "%rows") as row:
+        start = w.isub(w.imul(row.index, 10), 40)  # in front of the array at first
+        with w.loop(40, 48) as column:
+            number = w.iadd(w.iadd(column.index, start), 1)
+            value = w.load("double", w.gep("double", "%x", number))
+            w.store("double", value, w.gep("double", "%y", w.iadd(start, column.index)))
+    w.ret()
+    text = m.to_text()
+    loops = [at for at in range(len(text)) if text.startswith("\nloop", at)]
+    steps = [line for line in text[loops[0] : loops[1]].splitlines() if "getelementptr" in line]
+    assert len(steps) == 2 and not any("inbounds" in step for step in steps)
+    f = link(m, "f", None, PTR, PTR, I64)
+    x, y = np.arange(100.0), np.zeros(99)
+    f(x.ctypes.data, y.ctypes.data, 9)
+    want = np.zeros(99)
+    for r in range(9):
+        want[10 * r : 10 * r + 8] = x[10 * r + 1 : 10 * r + 9]
+    np.testing.assert_array_equal(y, want)
+
+
 def test_branches_do_not_let_code_out():
     m = module()
     w = m.function("f", [("i64", "n"), ("i1", "c")])
