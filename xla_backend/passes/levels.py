@@ -87,6 +87,7 @@ LEVELS: dict[str, int] = {
     "while-dead-initial-value": 2,
     "while-trip-count-annotator": 2,
     "while-double-buffering": 2,
+    "while-unrolling": 2,
     # Other last bits than the program's own order of operations gives.
     "dot-reassociation": 3,
 }

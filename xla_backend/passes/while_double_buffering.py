@@ -10,12 +10,12 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.buffer_values import BufferValues, ConflictKind, invariant_carries
 from xla_backend.passes.scheduler import schedule
+from xla_backend.passes.while_iterations import WITH_BODIES, iterate
 from xla_backend.passes.while_trip_count import set_trip_count
 
 # Smaller carries stay in the first level of cache, where a copy costs next to nothing.
 _MIN_COPY_BYTES = 2048
 _MAX_BODY = 256  # instructions of a body that is worth having twice
-_WITH_BODIES = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL, Opcode.FUSION})
 
 
 class WhileDoubleBuffering(HloPass):
@@ -68,7 +68,7 @@ class _Nesting:
         if found is None:
             found = 0
             for node in body.instructions:
-                if node.opcode in _WITH_BODIES:
+                if node.opcode in WITH_BODIES:
                     inner = max(self.inside(c) for c in node.called)
                     found = max(found, inner + (node in self._loops))
             self._known[body] = found
@@ -139,43 +139,13 @@ def _twice(module: HloModule, body: Computation) -> Computation:
     for node in old_parameter.users:
         if node.tuple_index not in start:
             start[node.tuple_index] = new.add(clone_instruction(node, [parameter]))
-    middle = _iterate(module, new, body, start)
-    end = _iterate(module, new, body, dict(enumerate(middle)))
+    middle = iterate(module, new, body, start)
+    end = iterate(module, new, body, dict(enumerate(middle)))
     root = body.root
     assert root is not None
     new.root = new.add(clone_instruction(root, end))
     new.reorder(schedule(new))
     return module.add_computation(new)
-
-
-def _iterate(
-    module: HloModule, target: Computation, body: Computation, carries: dict[int, Instruction]
-) -> list[Instruction]:
-    """Copy one iteration into `target`; the new carries."""
-    parameter, root = body.parameters[0], body.root
-    assert root is not None
-    mapping: dict[Instruction, Instruction] = {}
-    for node in body.instructions:
-        if node is parameter or node is root:
-            continue
-        if node.opcode is Opcode.GET_TUPLE_ELEMENT and node.operands[0] is parameter:
-            mapping[node] = carries[node.tuple_index]
-            continue
-        copy = clone_instruction(node, [mapping[o] for o in node.operands])
-        if node.opcode in _WITH_BODIES:
-            copy.called = [_deep_clone(module, callee) for callee in node.called]
-        mapping[node] = target.add(copy)
-    return [mapping[o] for o in root.operands]
-
-
-def _deep_clone(module: HloModule, computation: Computation) -> Computation:
-    """A copy that shares no scheduled or fused computation with the original: each of them has one
-    caller."""
-    copy = computation.clone()
-    for node in copy.instructions:
-        if node.opcode in _WITH_BODIES:
-            node.called = [_deep_clone(module, callee) for callee in node.called]
-    return module.add_computation(copy)
 
 
 def _halve_trips(module: HloModule, loop: Instruction, body: Computation) -> None:
@@ -185,7 +155,7 @@ def _halve_trips(module: HloModule, loop: Instruction, body: Computation) -> Non
     assert trips is not None and computation is not None
     if trips % 2:
         initial = loop.operands[0]
-        values = _iterate(module, computation, body, dict(enumerate(initial.operands)))
+        values = iterate(module, computation, body, dict(enumerate(initial.operands)))
         first = Instruction(
             Opcode.TUPLE, Shape.tuple([v.shape for v in values]), values, metadata=loop.metadata
         )

@@ -29,6 +29,7 @@ from xla_backend.passes.standard import (
     scheduling,
     simplification,
 )
+from xla_backend.passes.while_unrolling import WhileUnrolling
 from xla_backend.runtime.custom_calls import has_custom_call
 from xla_backend.spmd.pipeline import SpmdPartitioning
 from xla_backend.targets.cpu.dot_rules import has_product
@@ -53,6 +54,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         AllGatherCombiner(),
         ReduceScatterCombiner(),
         *before_fusion(),
+        # Behind the count of iterations; several in one body are one fusion.
+        WhileUnrolling(),
         # Before fusion, which puts the rounding into the epilogue.
         DotResultWidening(),
         # Before fusion, which makes conversions part of what computes the operands.
