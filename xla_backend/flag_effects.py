@@ -81,14 +81,19 @@ _DETERMINISM = (
 
 # Flag -> field of GpuOptions.
 _GPU_FIELDS = {
+    "xla_gpu_all_gather_combine_threshold_bytes": "all_gather_bytes",
+    "xla_gpu_all_reduce_combine_threshold_bytes": "all_reduce_bytes",
     "xla_gpu_autotune_level": "autotune_level",
+    "xla_gpu_collective_combine_threshold_count": "combined_collectives",
     "xla_gpu_cuda_data_dir": "toolkit",
     "xla_gpu_dump_autotune_results_to": "autotune_results",
     "xla_gpu_fail_ptx_compilation_on_register_spilling": "refuse_spills",
     "xla_gpu_ftz": "flush_denormals",
     "xla_gpu_llvm_ir_file": "llvm_files",
     "xla_gpu_load_autotune_results_from": "autotuned_before",
+    "xla_gpu_nccl_termination_timeout_seconds": "collective_timeout",
     "xla_gpu_ptx_file": "ptx_files",
+    "xla_gpu_reduce_scatter_combine_threshold_bytes": "reduce_scatter_bytes",
 }
 
 _COMPILATION = frozenset(

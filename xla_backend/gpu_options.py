@@ -20,6 +20,9 @@ class GpuOptions:
       graphs: programs may become CUDA graphs.
       group_products: GPUs of compute capability 9.0 may multiply by groups of 128 threads (sm_90a);
         False: code for them is that for sm_90.
+      all_reduce_bytes, all_gather_bytes, reduce_scatter_bytes: so much collectives of one kind may
+        have together to be made one.   combined_collectives: how many operands such a one has at
+        most.
       collective_timeout: seconds after which a run of several GPUs that is not over ends by an
         error; not positive: never.
       flush_denormals: subnormal numbers of f32 are zeros, as operands and as results.
@@ -36,6 +39,10 @@ class GpuOptions:
     autotuned_before: str = ""
     graphs: bool = True
     group_products: bool = True
+    all_reduce_bytes: int = 31457287
+    all_gather_bytes: int = 31457287
+    reduce_scatter_bytes: int = 31457287
+    combined_collectives: int = 2048
     collective_timeout: int = -1
     flush_denormals: bool = False
     toolkit: str = ""

@@ -47,6 +47,7 @@ _ROWS = CPU_ROWS._replace(short_row=2, little_work=1 << 15)
 
 def build_pipeline(options: CompileOptions, observer: PassObserver | None = None) -> Pipeline:
     """The passes for GPUs, in order. Which of them run at which level is in `passes.levels`."""
+    gpu = options.gpu
     passes: list[HloPass] = [
         SpmdPartitioning(),
         *preparation(has_custom_call),
@@ -56,9 +57,9 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         expansion(options, SORT_TYPES),
         simplification(options),
         # Behind simplification, which finds those that are equal or dead.
-        AllReduceCombiner(),
-        AllGatherCombiner(),
-        ReduceScatterCombiner(),
+        AllReduceCombiner(gpu.all_reduce_bytes, gpu.combined_collectives),
+        AllGatherCombiner(gpu.all_gather_bytes, gpu.combined_collectives),
+        ReduceScatterCombiner(gpu.reduce_scatter_bytes, gpu.combined_collectives),
         *before_fusion(),
         # Before fusion, which would take the conversions elsewhere.
         DotOperandNarrowing(),

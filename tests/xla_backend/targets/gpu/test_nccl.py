@@ -35,6 +35,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.targets.gpu.cuda import communicators, group_runs
 from xla_backend.targets.gpu.cuda.client import CudaClient
+from xla_backend.targets.gpu.cuda.collective_plans import collectives_of
 from xla_backend.targets.gpu.cuda.communicators import load_nccl
 
 Arrays = list[list[np.ndarray]]
@@ -126,6 +127,22 @@ def test_other_reductions(type: str, operation: str, own: str | None, line: str)
     assert names(calls) == ({line} if own else {"broadcast"} if "all" in line else {"send", "recv"})
     if own:
         assert {call[4] for call in calls} == {getattr(nccl(), f"NCCL_{own}")}
+
+
+SEVERAL = """x = f32[8] parameter(0)
+  y = f32[8] parameter(1)
+  s = f32[8] all-reduce(x), replica_groups={}, to_apply=sum
+  t = f32[8] all-reduce(y), replica_groups={}, to_apply=sum
+  ROOT r = (f32[8], f32[8]) tuple(s, t)"""
+
+
+@pytest.mark.parametrize(
+    ("options", "collectives"),
+    [({}, 1), ({"all_reduce_bytes": 40}, 2), ({"combined_collectives": 1}, 2)],
+)
+def test_those_of_one_kind_are_combined(options: dict[str, int], collectives: int) -> None:
+    executable = compiled(module_of(SEVERAL, 2, 1), **options)
+    assert len(list(collectives_of(executable.program))) == collectives
 
 
 def test_the_largest_of_what_is_no_number() -> None:
