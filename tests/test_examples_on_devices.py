@@ -6,6 +6,7 @@ results to reach are those of JAX 0.10.2 on 8 CPU devices.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -49,7 +50,9 @@ def _parameters() -> list[object]:
     ]
 
 
-def run(program: str, devices: int, processes: int = 1) -> dict[str, str]:
+def run(
+    program: str, devices: int, processes: int = 1, *more: str, platform: str = "cpu"
+) -> dict[str, str]:
     """What a program prints, by name; the first line, of what it exchanges, is `first`."""
     needed = NEEDS.get(program)
     if needed and find_spec(needed) is None:
@@ -57,7 +60,12 @@ def run(program: str, devices: int, processes: int = 1) -> dict[str, str]:
     launcher = [str(MPIEXEC), "-n", str(processes)] if processes > 1 else []
     command = [*launcher, sys.executable, "-m", "pyjax.as_jax", str(FOLDER / program)]
     done = subprocess.run(
-        [*command, "--devices", str(devices)], capture_output=True, text=True, timeout=300, cwd=ROOT
+        [*command, "--devices", str(devices), *more],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=ROOT,
+        env={**os.environ, "JAX_PLATFORMS": platform},
     )
     assert done.returncode == 0, done.stderr
     printed = re.findall(r"^(\w+): (\S+)", done.stdout, re.MULTILINE)
@@ -86,6 +94,15 @@ def test_example(program: str, devices: int) -> None:
 @pytest.mark.parametrize("program", RESULTS)
 def test_example_of_several_processes(program: str, processes: int) -> None:
     check(program, 8, run(program, 8, processes))
+
+
+def test_ring_attention_on_emulated_gpus() -> None:
+    short = ("--length", "32", "--steps", "2")
+    here, there = (
+        run("ring_attention.py", 4, 1, *short, platform=p) for p in ("cpu", "gpu_emulator")
+    )
+    assert there["first"] == here["first"]
+    assert float(there["result"]) == pytest.approx(float(here["result"]), rel=1e-4)
 
 
 def test_every_example_is_tested_and_told() -> None:

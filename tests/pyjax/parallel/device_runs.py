@@ -40,9 +40,12 @@ print(json.dumps(answers))
 """
 
 
-def answers_of(programs: Mapping[str, str], platform: str = "cpu") -> dict[str, str]:
-    """What went wrong with each program on a platform; empty: nothing."""
-    code = f"programs = {dict(programs)!r}\n{START}"
+def answers_of(
+    programs: Mapping[str, str], platform: str = "cpu", before: str = ""
+) -> dict[str, str]:
+    """What went wrong with each program on a platform; empty: nothing. `before`: what is run before
+    devices are used."""
+    code = f"programs = {dict(programs)!r}\n{before}\n{START}"
     run = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
