@@ -252,8 +252,8 @@ def test_one_thread_in_library_kernels() -> None:
 
 
 def test_parallel_codegen_split_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xla_backend.targets.cpu.compiler._PART_CHARACTERS", 200)
-    monkeypatch.setattr("xla_backend.targets.cpu.compiler._CPUS", 4)
+    monkeypatch.setattr("xla_backend.llvm.partition._PART_CHARACTERS", 200)
+    monkeypatch.setattr("xla_backend.llvm.partition._CPUS", 4)
 
     def units(folder: str, *more: str) -> list[str]:
         text = LESS + CHAINS.replace("[8]", "[4096]")

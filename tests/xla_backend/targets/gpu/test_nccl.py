@@ -277,6 +277,25 @@ def test_donated_memory_becomes_the_results() -> None:
     np.testing.assert_allclose(kind.to_host(results[0][0]), WANT, rtol=1e-6)
 
 
+def test_memory_is_kept_until_all_work_is_on_the_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = two()
+    run_two(executable)
+    devices = executable.device.client.devices()[:2]
+    start, held = group_runs.GroupRun.start, []
+
+    def watched(run: group_runs.GroupRun) -> None:
+        held.extend(device.memory_stats()["bytes_in_use"] for device in devices)
+        start(run)
+
+    before = [device.memory_stats()["bytes_in_use"] for device in devices]
+    monkeypatch.setattr(group_runs.GroupRun, "start", watched)
+    run_two(executable)
+    arguments, arena, outputs = (512 * -(-n // 512) for n in (32, executable.temp_size, 32))
+    taken = [there - first for there, first in zip(held, before)]
+    assert executable.temp_size and taken == 2 * [arguments + arena + outputs]
+    assert [device.memory_stats()["bytes_in_use"] for device in devices] == before
+
+
 def test_participants_alone_are_refused() -> None:
     executable = two()
     with pytest.raises(ValueError, match="has 2 participants, which exchange arrays; run"):

@@ -139,27 +139,26 @@ class CudaExecutable(LoadedExecutable):
         self, arguments: Sequence[list[Any]], donated: Container[int], devices: Sequence[Device]
     ) -> list[list[Any]]:
         contexts = self.contexts(devices)
-        results: list[list[Any]] = []
+        prepared: list[_Prepared] = []
+        participants: list[Participant] = []
         communicators = self.device.client.communicators  # type: ignore[attr-defined]
         try:
             with communicators.lock:
-                participants = []
                 # Memory first: to take it may mean to wait for a device, which then must not wait
-                # for another one.
+                # for another one. Nobody else gets it before the work is on the streams.
                 for own, context in zip(arguments, contexts):
                     device: Any = context.device
                     with device.active():
-                        prepared = self._prepared(own, donated, context, device)
-                    participants.append(Participant(self._on(device).commands, prepared.run))
-                    results.append(prepared.outputs)
+                        prepared.append(self._prepared(own, donated, context, device))
+                    participants.append(Participant(self._on(device).commands, prepared[-1].run))
                 together = GroupRun(participants, communicators, self._collective_timeout)
                 together.start()
             together.wait()
+            return [each.outputs for each in prepared]
         except BaseException as error:
-            del results[:]  # the traceback would keep their memory
+            del prepared[:], participants[:]  # the traceback would keep their memory
             name_line(error, lambda: self.module)
             raise
-        return results
 
     def _check_alone(self) -> None:
         if self._exchanges:
