@@ -4,6 +4,7 @@ for CuPy and NCCL."""
 from __future__ import annotations
 
 import threading
+from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.evaluator import evaluate_partitioned
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
-from xla_backend.targets.gpu.cuda import communicators, group_runs
+from xla_backend.targets.gpu.cuda import availability, communicators, group_runs, report
 from xla_backend.targets.gpu.cuda.client import CudaClient
 from xla_backend.targets.gpu.cuda.collective_plans import collectives_of
 from xla_backend.targets.gpu.cuda.communicators import load_nccl
@@ -329,6 +330,21 @@ def test_without_nccl(available: bool, version: int, words: str) -> None:
     found.available, found.version = available, version
     load_nccl.clear()
     refused(two(), words)
+
+
+def test_the_doctor_says_which_nccl_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"nvidia-nccl-cu12": "2.25.1"}
+
+    def version(name: str) -> str:
+        if name not in installed:
+            raise PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(communicators, "version", version)
+    monkeypatch.setattr(availability, "cupy_is_installed", lambda: True)
+    assert dict(report.facts())["nccl"] == "2.25.1 (nvidia-nccl-cu12)"
+    installed.clear()
+    assert "need it: pip install nvidia-nccl-cu1" in dict(report.facts())["nccl"]
 
 
 @pytest.mark.parametrize(

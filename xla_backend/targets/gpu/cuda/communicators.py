@@ -6,6 +6,7 @@ import importlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from xla_backend.hlo.errors import RuntimeFailure
@@ -39,6 +40,16 @@ _MEANINGS = {
 _UNKNOWN = _Meaning("reported an error", "NCCL_DEBUG=WARN says more")
 
 
+def nccl_distribution() -> tuple[str, str] | None:
+    """Name and version of the distribution of NCCL that pip knows of."""
+    for cuda in ("13", "12"):
+        try:
+            return f"nvidia-nccl-cu{cuda}", version(f"nvidia-nccl-cu{cuda}")
+        except PackageNotFoundError:
+            continue
+    return None
+
+
 @once
 def load_nccl() -> Any:
     """CuPy's module of NCCL.
@@ -53,18 +64,18 @@ def load_nccl() -> Any:
             "programs over several GPUs exchange arrays by NCCL, which CuPy does not find: pip "
             f'install "nvidia-nccl-cu{cuda_version()}"'
         )
-    version = nccl.get_version()
-    if version < _OLDEST:
+    found = nccl.get_version()
+    if found < _OLDEST:
         raise RuntimeFailure(
-            f"NCCL {_dotted(version)} is too old for programs over several GPUs, which take 2.10: "
+            f"NCCL {_dotted(found)} is too old for programs over several GPUs, which take 2.10: "
             f'pip install --upgrade "nvidia-nccl-cu{cuda_version()}"'
         )
     return nccl
 
 
-def _dotted(version: int) -> str:
+def _dotted(number: int) -> str:
     """As it is written: of 2804, or 22501 since 2.9."""
-    major, rest = divmod(version, 1000 if version < 10000 else 10000)
+    major, rest = divmod(number, 1000 if number < 10000 else 10000)
     return f"{major}.{rest // 100}.{rest % 100}"
 
 
@@ -132,21 +143,29 @@ class Communicators:
             communicator.destroy()
 
     def check(self, devices: Sequence[CudaDevice]) -> None:
-        """Raise what NCCL has met meanwhile on some devices.
+        """Raise what NCCL has met meanwhile on some devices. While another thread is at work here,
+        nothing is looked at.
 
         Raises:
-          RuntimeFailure: it has.
+          RuntimeFailure: it has met an error.
         """
-        used = {*devices}
-        for joined, communicators in list(self._sets.items()):
-            if used.issuperset(joined):
-                try:
-                    for communicator in communicators:
-                        communicator.check_async_error()
-                except Exception as error:
-                    if is_of_nccl(error):
-                        raise failure(error, joined, "a collective") from error
-                    raise
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            used = {*devices}
+            for joined in [key for key in self._sets if used.issuperset(key)]:
+                self._check_set(joined)
+        finally:
+            self.lock.release()
+
+    def _check_set(self, joined: tuple[CudaDevice, ...]) -> None:
+        try:
+            for communicator in self._sets[joined]:
+                communicator.check_async_error()
+        except Exception as error:
+            if is_of_nccl(error):
+                raise failure(error, joined, "a collective") from error
+            raise
 
     def abort(self, devices: Sequence[CudaDevice]) -> None:
         """End what some devices exchange, or wait for, and all that others exchange with them."""

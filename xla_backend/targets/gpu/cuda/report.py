@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xla_backend.targets.gpu.cuda import availability
-from xla_backend.targets.gpu.cuda.cupy_library import absent_libraries, not_found
+from xla_backend.targets.gpu.cuda.communicators import nccl_distribution
+from xla_backend.targets.gpu.cuda.cupy_library import absent_libraries, cuda_version, not_found
 from xla_backend.targets.gpu.ptxas import PtxasNotFoundError, find_ptxas, version
 
 
@@ -26,9 +27,20 @@ def facts() -> Iterator[tuple[str, str]]:
     if installed:
         absent = list(absent_libraries())
         yield "cuda libraries", not_found(absent) if absent else "found"
+        yield "nccl", _exchange()
     yield "ptxas", _assembler()
     lacking = availability.missing()
     yield "cuda", f"not usable: {lacking}" if lacking else "usable"
+
+
+def _exchange() -> str:
+    found = nccl_distribution()
+    if found is None:
+        return (
+            "not installed by pip; programs over several GPUs need it: pip install "
+            f"nvidia-nccl-cu{cuda_version()}"
+        )
+    return f"{found[1]} ({found[0]})"
 
 
 def _assembler() -> str:
