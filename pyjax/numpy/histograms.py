@@ -151,14 +151,15 @@ def histogram(
             raise new_error(ValueError, "weights should have the same shape as a.")
         a, weights = util.promote_dtypes_inexact(a, weights)
     edges = histogram_bin_edges(a, bins, range, weights)
-    counts = _count(
-        _bin_numbers(*util.promote_dtypes(*util.as_inexact_with(ravel(a), edges))),
-        ravel(weights),
-        edges.shape[0] - 1,
-    )
+    counts = _counts(*util.promote_dtypes(*util.as_inexact_with(ravel(a), edges)), ravel(weights))
     if density:
         counts = counts / diff(edges) / reductions.sum(counts)
     return counts, edges
+
+
+@jit
+def _counts(a: Any, edges: Any, weights: Any) -> Any:
+    return _count(_bin_numbers(a, edges), weights, edges.shape[0] - 1)
 
 
 def _count(places: Any, weights: Any, length: int) -> Any:
