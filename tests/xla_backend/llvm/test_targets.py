@@ -12,9 +12,11 @@ from xla_backend.llvm import elemental, jit, objects
 from xla_backend.llvm.math import FLOAT_FUNCTIONS
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.targets.cpu.routines import gemm, sort
+from xla_backend.targets.cpu.routines import gemm
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.registry import group_module
+from xla_backend.targets.cpu.routines.subjects import declare_kernels
 
 PTR, I64 = ctypes.c_void_p, ctypes.c_int64
 ON_X86 = pytest.mark.skipif(not host_target().is_x86, reason="needs an x86-64 machine")
@@ -101,8 +103,10 @@ def test_arm64_compiles(features):
     assert data[:4] == b"\x7fELF"
     module = ModuleWriter(target)
     gemm.emit_group(GEMM_TYPES["f32"], module)
-    sort.emit_group(P.F32, module)
     assert objects.compile_object(module.to_text(), target, jit=False)
+    declare_kernels()
+    text = group_module("sort_f32", target).to_text()
+    assert objects.compile_object(text, target, jit=False)
 
 
 def test_facts():

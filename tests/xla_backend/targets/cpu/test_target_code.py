@@ -70,8 +70,8 @@ ENTRY e {
   ROOT r = f16[33] get-tuple-element(w), index=1
 }""",
     "transform": """ENTRY e {
-  x = c64[8,257] parameter(0)
-  ROOT r = c64[8,257] fft(x), fft_type=FFT, fft_length={257}
+  x = c64[2,4099] parameter(0)
+  ROOT r = c64[2,4099] fft(x), fft_type=FFT, fft_length={4099}
 }""",
     "matrices": """ENTRY e {
   a = f64[9,3,3] parameter(0)
