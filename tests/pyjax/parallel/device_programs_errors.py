@@ -85,7 +85,7 @@ PROGRAMS = {
             run = lambda x: lax.while_loop(lambda s: s.sum() >= 0, step, x)
             f = pyjax.jit(pyjax.shard_map(run, mesh=mesh, in_specs=P("a"), out_specs=P("a"),
                                           check_vma=False))
-            f(DATA - 1e3)  # ends at once
+            f(DATA - 1e3).block_until_ready()  # ends at once
             sent = []
             def send():
                 time.sleep(1)
@@ -94,7 +94,7 @@ PROGRAMS = {
             thread = threading.Thread(target=send)
             thread.start()
             try:
-                f(DATA)
+                f(DATA).block_until_ready()
                 assert False, "an endless loop has ended"
             except KeyboardInterrupt:
                 assert time.monotonic() - sent[0] < 5  # 0.1 s, where nobody else is at work

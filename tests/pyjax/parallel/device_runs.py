@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 
 START = """
-import json, re, textwrap, traceback
+import faulthandler, json, re, sys, textwrap, traceback
 import numpy as np
 import pyjax, pyjax.numpy as jnp
 from pyjax import lax
@@ -31,6 +31,9 @@ def raises(kind, message, function):
 
 answers = {}
 for name, text in programs.items():
+    # One that never ends says where it waits, before the run as a whole is given up.
+    print("runs:", name, file=sys.stderr, flush=True)
+    faulthandler.dump_traceback_later(240, exit=True)
     try:
         exec(textwrap.dedent(text), dict(globals()))
         answers[name] = ""
@@ -53,5 +56,5 @@ def answers_of(
         timeout=600,
         env={**os.environ, "JAX_PLATFORMS": platform},
     )
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 0, run.stderr[-20_000:]
     return json.loads(run.stdout)

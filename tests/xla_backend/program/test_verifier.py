@@ -105,15 +105,15 @@ INVALID = {
     ),
     "there is no kernel 'k'": program(Launch("l", 0.0, "k", ())),
     "there is no routine 'r'": program(Library("l", 0.0, "r", ())),
-    "sort_f32 takes 6 operands, got 1": program(Library("l", 0.0, "sort_f32", (ARG,))),
+    "sort_f32 takes 8 operands, got 1": program(Library("l", 0.0, "sort_f32", (ARG,))),
     "sort_f32 takes number for n, got None": program(
-        Library("l", 0.0, "sort_f32", (ARG, OUT, 1, None, 6, 0))
+        Library("l", 0.0, "sort_f32", (ARG, OUT, 1, None, 6, 0, 0, 6))
     ),
     "sort_s32 takes s32 for in, got f32": program(
-        Library("l", 0.0, "sort_s32", (ARG, OUT, 1, 4, 6, 0))
+        Library("l", 0.0, "sort_s32", (ARG, OUT, 1, 4, 6, 0, 0, 6))
     ),
     "sort_f32 writes arg0 f32[4,6], where arg0 f32[4,6] lies": program(
-        Library("l", 0.0, "sort_f32", (ARG, ARG, 1, 4, 6, 0))
+        Library("l", 0.0, "sort_f32", (ARG, ARG, 1, 4, 6, 0, 0, 6))
     ),
     "step %h: temp[0:96] f32[4,6] is read": program(Host("h", 0.0, "f", (TEMP,), (OUT,), None)),
     "Step is no step of a program": program(Step("s", 0.0)),

@@ -149,6 +149,22 @@ def test_singular_values_of_what_is_not_finite_are_nan(t, mode):
     assert all(np.isfinite(x[[0, 2]]).all() for x in (s, u, vh))
 
 
+@pytest.mark.parametrize("platform", ["cpu", "interpreter"])
+@pytest.mark.parametrize("t", TYPES, ids=str)
+@pytest.mark.parametrize("side", "VN")
+def test_eigenvalues_of_what_is_not_finite_are_nan(t, side, platform):
+    """Of some versions of LAPACK they were zero, and it complained on the terminal."""
+    sizes, options = {"n": 18}, {"compute_left": side, "compute_right": side}
+    (a,) = drawn("geev", t, sizes, 3)
+    a[1, 5, 6] = np.nan
+    text = hlo("geev", t, sizes, options, 3)
+    *found, info = xla_backend.compile(parse_module(text), platform).execute([a])
+    assert list(info) == [0, 1, 0]
+    for values in found:
+        assert np.isnan(values.view(values.real.dtype)[1]).all()
+        assert np.isfinite(values[[0, 2]]).all()
+
+
 def test_triangular_systems_are_our_own():
     text = """HloModule m
 ENTRY %main {

@@ -223,31 +223,46 @@ def _syevd(p: _Problem) -> None:
 
 
 def _geev(p: _Problem) -> None:
-    w, n, matrix = p.w, p["n"], p.area("matrix")
-    p.by_columns(p.array("a"), n, n, matrix)
+    """What it says of numbers that are not finite differs between versions."""
+    w, n, a, matrix = p.w, p["n"], p.array("a"), p.area("matrix")
+    finite = w.call("lapack.finite", "i1", [("ptr", a), ("i64", w.imul(n, n))])
     sides = [("compute_left", p.area("left"), "vl"), ("compute_right", p.area("right"), "vr")]
-    values = ["values"] if p.is_complex else ["wr", "wi"]
-    arguments = [p.letter(p[option]) for option, _, _ in sides]
-    arguments += [p.integer(n), matrix, p.leading(n), *map(p.array, values)]
-    for _, area, _ in sides:
-        arguments += [area, p.leading(n)]
-    arguments += [p.area("work"), p.integer(p["lwork"])]
-    arguments += [p.area("rwork")] if p.is_complex else []
-    p.call(*arguments, p.info())
-    for option, area, name in sides:
-        target = p.array(name)
+    values = [p.array(name) for name in (["values"] if p.is_complex else ["wr", "wi"])]
 
-        def vectors(area: str = area, target: str = target) -> None:
-            if p.is_complex:
-                p.by_rows(area, n, n, target)
-            else:
-                given = [("i64", n), ("ptr", p.array("wi")), ("ptr", area), ("ptr", target)]
-                w.call("lapack.pairs", "void", given)
+    def found() -> None:
+        p.by_columns(a, n, n, matrix)
+        arguments = [p.letter(p[option]) for option, _, _ in sides]
+        arguments += [p.integer(n), matrix, p.leading(n), *values]
+        for _, area, _ in sides:
+            arguments += [area, p.leading(n)]
+        arguments += [p.area("work"), p.integer(p["lwork"])]
+        arguments += [p.area("rwork")] if p.is_complex else []
+        p.call(*arguments, p.info())
+        for option, area, name in sides:
+            target = p.array(name)
 
-        def none(target: str = target) -> None:
-            p.zero(target, n, n, nbytes=2 * REALS[p.t].byte_size)
+            def vectors(area: str = area, target: str = target) -> None:
+                if p.is_complex:
+                    p.by_rows(area, n, n, target)
+                else:
+                    given = [("i64", n), ("ptr", p.array("wi")), ("ptr", area), ("ptr", target)]
+                    w.call("lapack.pairs", "void", given)
 
-        p.either(p.is_letter(option, "V"), vectors, none)
+            def none(target: str = target) -> None:
+                p.zero(target, n, n, nbytes=2 * REALS[p.t].byte_size)
+
+            p.either(p.is_letter(option, "V"), vectors, none)
+
+    def unknown() -> None:
+        for target in values:
+            count = w.imul(n, 2) if p.is_complex else n
+            w.call("lapack.nan", "void", [("ptr", target), ("i64", count)])
+        for _, _, name in sides:
+            count = w.imul(w.imul(n, n), 2)
+            w.call("lapack.nan", "void", [("ptr", p.array(name)), ("i64", count)])
+        w.store("i32", "1", p.info())
+
+    p.either(finite, found, unknown)
 
 
 def _gees(p: _Problem) -> None:
@@ -381,7 +396,7 @@ def _emit_pairs(module: ModuleWriter, t: P) -> None:
 def _emit(name: str, t: P, module: ModuleWriter) -> None:
     routine = LAPACK[name, t]
     emit_transpose(module, t)
-    if name == "gesdd":
+    if name in ("geev", "gesdd"):
         _emit_finite(module, t)
         _emit_nan(module, t)
     if name == "geev" and not t.is_complex:

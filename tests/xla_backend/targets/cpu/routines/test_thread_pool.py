@@ -65,9 +65,9 @@ def test_concurrent_callers():
     together(*[work] * 4)
 
 
-def meet_in_jobs(outer):
+def meet_in_jobs(outer, threads):
     """Two jobs of two blocks at a time; all four blocks wait for each other."""
-    host_threads.set_num_threads(4)
+    host_threads.set_num_threads(threads)
     meeting = threading.Barrier(4)
     late = []
 
@@ -82,11 +82,12 @@ def meet_in_jobs(outer):
 
 
 def test_concurrent_callers_share_the_workers():
-    meet_in_jobs(lambda job: together(job, job))
+    meet_in_jobs(lambda job: together(job, job), 4)
 
 
 def test_nested_calls_share_the_workers():
-    meet_in_jobs(lambda job: parallel_for(lambda _: job(), 2))
+    # One more than blocks: workers may take both outer blocks, and then the caller only waits.
+    meet_in_jobs(lambda job: parallel_for(lambda _: job(), 2), 5)
 
 
 def test_refuses_no_threads():
