@@ -61,7 +61,8 @@ PROGRAMS = {
                                    lambda x: x, x)
         f = pyjax.shard_map(alone, mesh=mesh, in_specs=P("a"), out_specs=P("a"), check_vma=False)
         message = "partners that never come.*the collective comes from .*:[0-9]+"
-        assert raises(pyjax.errors.JaxRuntimeError, message, lambda: pyjax.jit(f)(DATA))
+        run = lambda: pyjax.jit(f)(DATA).block_until_ready()
+        assert raises(pyjax.errors.JaxRuntimeError, message, run)
     """,
     "positions and groups of axes": """
         run = lambda f: pyjax.shard_map(f, mesh=mesh, in_specs=P("b"), out_specs=P("b"),
