@@ -1,6 +1,7 @@
 """The benchmarks: programs over devices give what they say; the suite measures and reports."""
 
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.suite.measuring import Figures, Measured, difference, measured
+from benchmarks.suite.plot import draw
 from benchmarks.suite.programs import PROGRAMS, Program
 from benchmarks.suite.report import page
 
@@ -100,15 +102,32 @@ def test_differences_of_results(tmp_path, ours, theirs, expected):
     assert difference(files) == pytest.approx(expected)
 
 
-def test_the_page_has_means_and_what_is_slower():
-    def row(name, ours, theirs, apart):
-        figures = {
-            package: Figures(cold=1, warm=1, steady=s, beside={0: s, 2: 2 * s, 4: 3 * s}, peak=0)
-            for package, s in (("pyjax", ours), ("jax", theirs))
-        }
-        return Measured(Program(name, "family", lambda: (print, ())), figures, apart)
+def row(name, ours, theirs, apart):
+    figures = {
+        package: Figures(cold=1, warm=1, steady=s, beside={0: s, 2: 2 * s, 4: 3 * s}, peak=0)
+        for package, s in (("pyjax", ours), ("jax", theirs))
+    }
+    return Measured(Program(name, "family", lambda: (print, ())), figures, apart)
 
-    printed = page([row("quick", 1e-3, 4e-3, 0.0), row("slow", 4e-3, 4e-3 / 9, 0.5)], "As told.")
+
+def test_the_picture_has_a_point_for_each_program(tmp_path):
+    """In red those that are slower; figures that are missing have none."""
+    files = [tmp_path / name for name in ("one.svg", "two.svg")]
+    done = [row("quick", 1e-3, 4e-3, 0.0), row("slow", 4e-3, 1e-3, 0.0)]
+    done.append(Measured(done[0].program, {"pyjax": Figures(), "jax": Figures(error="no")}))
+    for file in files:
+        draw(done, file)
+    text = files[0].read_text()
+    assert text == files[1].read_text()
+    panels = re.findall(r'<g id="PathCollection_\d+">(.*?)<g id="matplotlib', text, re.DOTALL)
+    assert [panel.count("<use ") for panel in panels] == [2] * 4
+    assert [panel.count("fill: #d62728") for panel in panels] == [1, 0, 0, 1]
+
+
+def test_the_page_has_means_and_what_is_slower():
+    done = [row("quick", 1e-3, 4e-3, 0.0), row("slow", 4e-3, 4e-3 / 9, 0.5)]
+    printed = page(done, "As told.", "picture.svg")
+    assert "geometric means.](picture.svg)" in printed and "![" not in page(done, "As told.")
     assert (
         "| family | 2 | 1.50 | 1.00 | 1.00 | 1.00 | 1.50 | 1.50 | 2.00, 2.00 | 3.00, 3.00 |"
         in printed

@@ -1,5 +1,6 @@
 """`python -m benchmarks.suite --jax PYTHON [pattern]`: all programs (or those whose group or name
-has the pattern in it) by pyjax, and by the JAX of another interpreter; the report is a page.
+has the pattern in it) by pyjax, and by the JAX of another interpreter; the report is a page, with a
+picture beside it if it is written to a file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.suite.measuring import measured
+from benchmarks.suite.plot import draw
 from benchmarks.suite.programs import PROGRAMS
 from benchmarks.suite.report import page
 
@@ -27,11 +29,13 @@ def main(words: Sequence[str] | None = None) -> None:
     pythons = {"pyjax": sys.executable} | ({"jax": chosen.jax} if chosen.jax else {})
     done = list(measured(pythons, names, chosen.seconds, chosen.rounds))
     how = f"Calls for {chosen.seconds:g} s at a time, {chosen.rounds} times in turn."
-    written = page(done, f"{how} {chosen.note}".strip())
+    how = f"{how} {chosen.note}".strip()
     if chosen.output is None:
-        print(written)
+        print(page(done, how))
     else:
-        chosen.output.write_text(written, encoding="utf-8")
+        picture = chosen.output.with_suffix(".svg")
+        draw(done, picture)
+        chosen.output.write_text(page(done, how, picture.name), encoding="utf-8")
 
 
 if __name__ == "__main__":

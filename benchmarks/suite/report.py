@@ -64,8 +64,9 @@ no *beside*.
 """
 
 
-def page(done: Sequence[Measured], how: str) -> str:
-    """The whole report as Markdown; `how` says how it was measured."""
+def page(done: Sequence[Measured], how: str, picture: str = "") -> str:
+    """The whole report as Markdown; `how` says how it was measured, `picture` names the file of
+    one."""
     groups = list(dict.fromkeys(each.program.group for each in done))
     parts = [
         "# Benchmarks\n",
@@ -73,6 +74,11 @@ def page(done: Sequence[Measured], how: str) -> str:
         _COLUMNS,
         "## Geometric means\n",
         _means(done, groups),
+        *(
+            [f"\n![Each program, by group; strokes are geometric means.]({picture})"]
+            if picture
+            else []
+        ),
         f"\n## Above {ALLOWED}\n",
         _misses(done),
         "\n## All programs\n",
