@@ -25,7 +25,7 @@ from xla_backend.runtime.host_libraries.lapack_arguments import (
 )
 from xla_backend.runtime.host_libraries.library_threads import size_of, threads_of
 from xla_backend.runtime.host_rules import HOST_RULES
-from xla_backend.targets.cpu.matrix_rules import matrix_step, triangular_step
+from xla_backend.targets.cpu.matrix_rules import matrix_step, tasks_of, triangular_step
 from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
 from xla_backend.targets.cpu.routines.blocked_qr import BLOCK, work_elements
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
@@ -43,9 +43,6 @@ from xla_backend.targets.cpu.routines.small_reflectors import RIGHT as REFLECTED
 from xla_backend.targets.cpu.rules import RULES
 
 _PRODUCTS_PER_CYCLE = 16.0
-# A batch is divided into so many tasks at most, if its matrices have no more work than this.
-_TASKS = 32
-_SHARED_WORK = 256**3
 Options = Mapping[str, int]
 Shapes = Sequence[Shape]
 # The numbers of a routine behind the count of problems; None: it has no such variant.
@@ -188,7 +185,7 @@ def _large_step(
     if [p.type for p in parameters] != [shape.element_type for shape in (*operands, *results)]:
         return []
     batches, work = math.prod(batch), m * n * min(m, n)
-    tasks = min(batches, _TASKS) if work <= _SHARED_WORK else 1
+    tasks = tasks_of(batches, work)
     numbers = numbers_of(options, operands, results)
     assert numbers is not None
     first, second = (Shape.array(type, (tasks, size)) for size in _LARGE[name](m, n))

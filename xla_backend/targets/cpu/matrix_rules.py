@@ -32,6 +32,10 @@ _TRANSPOSES = {"NO_TRANSPOSE": 0, "TRANSPOSE": TRANSPOSED, "ADJOINT": TRANSPOSED
 _CYCLES = 4
 # Of larger matrices, most of it in products.
 _PRODUCTS_PER_CYCLE = 16.0
+# Batches of problems of at most so many multiplications are divided into so many tasks at most;
+# of larger ones the threads share the products.
+TASKS = 32
+SHARED_WORK = 256**3
 
 
 def _is_small(shape: Shape) -> bool:
@@ -50,11 +54,18 @@ def matrix_step(
         return [Library(node.name, float(_CYCLES * work), small, (*numbers, *arrays))]
     n = node.operands[0].shape.dimensions[-1]
     *_, rows, columns = node.operands[-1].shape.dimensions
-    whole = Shape.array(type, (rows, columns))
-    block = Shape.array(type, (BLOCK_ROWS, n))
+    tasks = tasks_of(numbers[0], work // numbers[0])
+    whole = Shape.array(type, (tasks, rows, columns))
+    block = Shape.array(type, (tasks, BLOCK_ROWS, n))
     places = builder.scratch(whole), builder.scratch(block, aligned(whole.byte_size))
     cycles = work / _PRODUCTS_PER_CYCLE
-    return [Library(node.name, cycles, f"{routine}_blocked_{type}", (*numbers, *arrays, *places))]
+    arguments = (*numbers, tasks, *arrays, *places)
+    return [Library(node.name, cycles, f"{routine}_blocked_{type}", arguments)]
+
+
+def tasks_of(batches: int, work: int) -> int:
+    """How many tasks a batch is divided into; `work`: multiplications of one problem."""
+    return min(batches, TASKS) if work <= SHARED_WORK else 1
 
 
 @RULES.runs(Opcode.CHOLESKY)

@@ -157,8 +157,8 @@ def _run_svd(
         lefts[b], values[:], rights[b] = found if left else (0, found[1], 0)
 
 
-def _without_work(reference: Callable[..., None], numbers: int, tasks: int, *operands: Any) -> None:
-    reference(*operands[:numbers], *operands[numbers + tasks : -2])
+def _without_work(reference: Callable[..., None], numbers: int, *operands: Any) -> None:
+    reference(*operands[:numbers], *operands[numbers + 1 : -2])
 
 
 def _problems(shape: tuple[int, ...], *arrays: Array) -> list[tuple[Array, ...]]:
@@ -183,10 +183,9 @@ _INTEGERS = ("pivots", "info")
 _REAL = ("values", "s")
 
 
-# These have a variant for larger matrices, with memory to work in.
+# These have a variant for larger matrices, with memory to work in, which is told into how many
+# tasks a batch is divided.
 _BLOCKED = ("cholesky", "geqrf", "lu", "orgqr", "triangular")
-# And of these it is told into how many tasks a batch is divided.
-_DIVIDED = ("geqrf", "lu", "orgqr")
 
 
 def _type_of(array: str, t: P) -> P:
@@ -198,7 +197,7 @@ def _type_of(array: str, t: P) -> P:
 def matrix_routines() -> list[Routine]:
     found = []
     for name, (numbers, read, written, reference) in _ROUTINES.items():
-        count, tasks = len(numbers.split()), int(name in _DIVIDED)
+        count = len(numbers.split())
         for t in TYPES:
             counts = tuple(Parameter(number, Kind.NUMBER) for number in numbers.split())
             arrays = (
@@ -208,13 +207,13 @@ def matrix_routines() -> list[Routine]:
             whole = (*counts, *arrays)
             found.append(Routine(f"{name}_{t}", whole, reference, stops=True, steady=True))
             if name in _BLOCKED:
-                divided = (Parameter("tasks", Kind.NUMBER),) * tasks
+                divided = (Parameter("tasks", Kind.NUMBER),)
                 work = (Parameter("work", Kind.WORK, t), Parameter("negated", Kind.WORK, t))
                 found.append(
                     Routine(
                         f"{name}_blocked_{t}",
                         (*counts, *divided, *arrays, *work),
-                        partial(_without_work, reference, count, tasks),
+                        partial(_without_work, reference, count),
                         stops=True,
                         steady=True,
                     )

@@ -244,14 +244,14 @@ def test_small_matrices(t):
         b, x = draw(t, batches * n * sides, 1), draw(t, batches * n * sides, 2)
         check(f"triangular_{t}", [batches, n, sides, flags, square + 3, b, x])
         work = [np.zeros(n * sides, x.dtype), np.zeros(blocked_matrices.BLOCK_ROWS * n, x.dtype)]
-        check(f"triangular_blocked_{t}", [batches, n, sides, flags, square + 3, b, x, *work])
+        check(f"triangular_blocked_{t}", [batches, n, sides, flags, 1, square + 3, b, x, *work])
     root = square.reshape(batches, n, n)
     positive = root @ root.conj().mT + np.eye(n, dtype=root.dtype)
     for lower in (0, 1):
         flat = positive.reshape(-1)
         check(f"cholesky_{t}", [batches, n, lower, flat, draw(t, flat.size, 1)])
         work = [np.zeros(n * n, flat.dtype), np.zeros(blocked_matrices.BLOCK_ROWS * n, flat.dtype)]
-        check(f"cholesky_blocked_{t}", [batches, n, lower, flat, draw(t, flat.size, 1), *work])
+        check(f"cholesky_blocked_{t}", [batches, n, lower, 1, flat, draw(t, flat.size, 1), *work])
 
 
 @pytest.mark.parametrize("t", small_matrices.TYPES, ids=str)

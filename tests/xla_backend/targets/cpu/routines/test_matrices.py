@@ -50,15 +50,18 @@ def is_small(a):
     return a.shape[-1] <= MOST_ROWS
 
 
-def work_of(a, size):
+def work_of(a, size, tasks):
     """What the routines for larger matrices work in."""
-    return [] if is_small(a) else [np.full(k, 7, a.dtype) for k in (size, BLOCK_ROWS * len(a[0]))]
+    return [np.full(tasks * k, 7, a.dtype) for k in (size, BLOCK_ROWS * len(a[0]))]
 
 
-def cholesky(a, lower):
+def cholesky(a, lower, tasks=2):
     out = np.full_like(a, 7)
-    name = f"cholesky_{kind(a)}" if is_small(a) else f"cholesky_blocked_{kind(a)}"
-    call(name, *a.shape[:2], lower, a, out, *work_of(a, a[0].size))
+    if is_small(a):
+        call(f"cholesky_{kind(a)}", *a.shape[:2], lower, a, out)
+    else:
+        work = work_of(a, a[0].size, tasks)
+        call(f"cholesky_blocked_{kind(a)}", *a.shape[:2], lower, tasks, a, out, *work)
     return out
 
 
@@ -82,7 +85,8 @@ def lu(a, tasks=2):
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @pytest.mark.parametrize("lower", [1, 0], ids=["lower", "upper"])
 def test_cholesky(t, lower):
-    sizes = [*itertools.product(COUNTS, (1, 2, 7, MOST_ROWS)), (2, 17), (1, 64), (2, 150)]
+    large = [(2, 17), (3, 18), (5, 35), (1, 64), (2, 67), (2, 150)]
+    sizes = [*itertools.product(COUNTS, (1, 2, 7, MOST_ROWS)), *large]
     for count, n in sizes:
         a = draw(t, count, n, n)
         a = a @ a.conj().mT + np.eye(n, dtype=a.dtype)
@@ -172,12 +176,15 @@ def triangle_of(a, flags):
     return triangle.conj() if flags & CONJUGATED else triangle
 
 
-def triangular(flags, a, b):
+def triangular(flags, a, b, tasks=2):
     count, n, _ = a.shape
     x = np.full_like(b, 7)
-    name = f"triangular_{kind(a)}" if is_small(a) else f"triangular_blocked_{kind(a)}"
     sides = b.shape[1 if flags & RIGHT else 2]
-    call(name, count, n, sides, flags, a, b, x, *work_of(a, b[0].size))
+    if is_small(a):
+        call(f"triangular_{kind(a)}", count, n, sides, flags, a, b, x)
+    else:
+        work = work_of(a, b[0].size, tasks)
+        call(f"triangular_blocked_{kind(a)}", count, n, sides, flags, tasks, a, b, x, *work)
     return x
 
 
@@ -245,14 +252,14 @@ def test_same_bits_for_any_count_and_threads(t):
 
 @pytest.mark.parametrize("t", TYPES, ids=str)
 def test_larger_ones_have_the_same_bits_for_any_number_of_threads(t):
-    a = draw(t, 2, 200, 200)
+    a = draw(t, 3, 200, 200)
     a = a @ a.conj().mT + 200 * np.eye(200, dtype=a.dtype)
-    b = draw(t, 2, 200, 260, seed=1)
+    b = draw(t, 3, 200, 260, seed=1)
     before, found = num_threads(), []
     try:
-        for threads in (1, 2, 7):
+        for threads, tasks in itertools.product((1, 2, 7), (1, 3)):
             set_num_threads(threads)
-            found.append([cholesky(a, 1), triangular(LOWER, a, b)])
+            found.append([cholesky(a, 1, tasks), triangular(LOWER, a, b, tasks)])
     finally:
         set_num_threads(before)
     for other in found[1:]:
