@@ -102,7 +102,7 @@ _VECTOR_CASES = (
 
 
 def _has_vector_kernels(t: GemmType) -> bool:
-    return not t.needs_packing and not t.compute.is_integral
+    return not t.compute.is_integral
 
 
 def _has_direct_kernels(t: GemmType, target: TargetInfo) -> bool:

@@ -19,7 +19,7 @@ def micro_name(prefix: str, rows: int, vectors: int, layout: str) -> str:
     return f"{prefix}.{layout}.{rows}x{vectors}"
 
 
-def _multiply_add(w: FunctionWriter, t: P, ty: str, a: tuple, b: tuple, c: tuple) -> tuple:
+def multiply_add(w: FunctionWriter, t: P, ty: str, a: tuple, b: tuple, c: tuple) -> tuple:
     """c + a*b on accumulators of one part (real) or two (complex)."""
     if t.is_complex:
         (ar, ai), (br, bi), (cr, ci) = a, b, c
@@ -115,7 +115,7 @@ def emit_micro_kernel(
                 if pairs:
                     out += _add_pair_products(w, ty, a, b_values[v], c)
                 else:
-                    out += _multiply_add(w, compute, ty, a, b_values[v], c)
+                    out += multiply_add(w, compute, ty, a, b_values[v], c)
         following_a = w.gep(elem, a_ptr, "%a_step") if layout == "columns" else a_ptr
         loop.next = [following_a, w.gep(elem, b_ptr, "%b_step"), *out]
     sums = loop.results[2:]

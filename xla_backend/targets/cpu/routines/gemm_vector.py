@@ -1,11 +1,20 @@
-"""Matrix times vector: dot products of four rows at a time, or combinations of eight rows."""
+"""Matrix times vector: dot products of four rows at a time, or combinations of eight rows.
+
+Elements are converted to the type of the arithmetic as they are loaded, sums to that of results as
+these are stored. Complex numbers are two vectors, real and imaginary parts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from xla_backend.llvm.types import const, register_type, vector
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm import elemental
+from xla_backend.llvm.types import const, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.gemm_context import element_type, packed_element
+from xla_backend.targets.cpu.routines.gemm_micro import multiply_add
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
 
 _ROWS = 4
@@ -56,7 +65,7 @@ def _emit_finish(
     """Calls the epilogue, if there is one, for the results lo to hi, `step` elements apart."""
     epilogue, data, batch, by_rows = get(8, "ptr"), get(9, "ptr"), get(10), get(11)
     with w.if_(w.cmp("ne", "ptr", epilogue, "null")):
-        place = w.gep(register_type(t.compute), get(5, "ptr"), w.imul(lo, step))
+        place = w.gep(element_type(t, "C"), get(5, "ptr"), w.imul(lo, step))
         rows = w.cmp("ne", "i64", by_rows, "0")
         along, across = (lo, w.isub(hi, lo)), ("0", "1")
         parts = [w.select(rows, "i64", a, b) for a, b in zip(along + across, across + along)]
@@ -64,43 +73,111 @@ def _emit_finish(
         w.call_pointer(epilogue, "void", arguments + [("i64", x) for x in (*parts, batch)])
 
 
+class _Numbers:
+    """Elements of operands and results as one or two registers of the arithmetic's type."""
+
+    def __init__(self, w: FunctionWriter, t: GemmType) -> None:
+        self.w, self.t = w, t
+        self.elem, self.parts = packed_element(t)
+
+    def zeros(self, width: int) -> list[str]:
+        return [const(vector(self.elem, width), 0.0)] * self.parts
+
+    def load(self, array: str, at: str, width: int) -> tuple[str, ...]:
+        """Of an operand."""
+        return self._converted(self.t.source, array, at, width)
+
+    def result(self, array: str, at: str, width: int) -> tuple[str, ...]:
+        """Of what C has."""
+        return self._converted(self.t.target, array, at, width)
+
+    def _converted(self, source: P, array: str, at: str, width: int) -> tuple[str, ...]:
+        value = elemental.load(self.w, source, width, array, at)
+        value = elemental.emit_convert(self.w, source, self.t.compute, width, value)
+        return (value,) if isinstance(value, str) else value
+
+    def put(self, array: str, at: str, width: int, parts: tuple[str, ...]) -> None:
+        """Into C."""
+        value = parts if self.parts == 2 else parts[0]
+        value = elemental.emit_convert(self.w, self.t.compute, self.t.target, width, value)
+        elemental.store(self.w, self.t.target, width, value, array, at)
+
+    def add(self, width: int, a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+        ty = vector(self.elem, width)
+        return tuple(self.w.op("fadd", ty, x, y) for x, y in zip(a, b, strict=True))
+
+    def multiply_add(
+        self, width: int, a: tuple[str, ...], b: tuple[str, ...], c: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """c + a b."""
+        return multiply_add(self.w, self.t.compute, vector(self.elem, width), a, b, c)
+
+    def operand(self, array: str, at: str) -> str:
+        return self.w.gep(element_type(self.t, "A"), array, at)
+
+
 def _emit_columns_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
-    """A block of results that stays in the first-level cache, eight rows of the matrix a pass."""
+    """A block of results, whose sums stay in the first-level cache, eight rows of the matrix a
+    pass."""
 
     def get(i: int, ty: str = "i64") -> str:
         return w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
 
     total, k, mat, stride = get(0), get(1), get(2, "ptr"), get(3)
     vec, out, flags = get(4, "ptr"), get(5, "ptr"), get(7)
-    elem, lanes = register_type(t.compute), tile.lanes
-    lo = w.imul("%block", _COLUMNS_PER_TASK)
-    hi = w.imin(w.iadd(lo, _COLUMNS_PER_TASK), total)
-    whole = w.iadd(lo, w.op("and", "i64", w.isub(hi, lo), str(-lanes)))
-    with w.if_(w.cmp("eq", "i64", w.op("and", "i64", flags, "1"), "0")):
-        with w.loop(lo, hi) as loop:
-            w.store(elem, const(elem, 0.0), w.gep(elem, out, loop.index))
+    numbers, lanes = _Numbers(w, t), tile.lanes
+    elem, parts = numbers.elem, range(numbers.parts)
+    first = w.imul("%block", _COLUMNS_PER_TASK)
+    end = w.imin(w.iadd(first, _COLUMNS_PER_TASK), total)
+    count = w.isub(end, first)
+    whole = w.op("and", "i64", count, str(-lanes))
+    mat = numbers.operand(mat, first)
+    memory = w.alloca(elem, _COLUMNS_PER_TASK * numbers.parts, 64)
+    sums = [w.gep(elem, memory, _COLUMNS_PER_TASK * part) for part in parts]
+    ranges = ((lanes, "0", whole), (1, whole, count))
 
-    def combine(row: str, count: int) -> None:
-        factors = [w.load(elem, w.gep(elem, vec, w.iadd(row, r))) for r in range(count)]
-        bases = [w.gep(elem, mat, w.imul(w.iadd(row, r), stride)) for r in range(count)]
-        for width, start, end in ((lanes, lo, whole), (1, whole, hi)):
-            part = vector(elem, width)
-            spread = [w.splat(part, f) for f in factors]
-            with w.loop(start, end, width) as loop:
-                address = w.gep(elem, out, loop.index)
+    def keep(at: str, width: int, values: tuple[str, ...]) -> None:
+        for part, value in zip(sums, values, strict=True):
+            w.store(vector(elem, width), value, w.gep(elem, part, at))
+
+    def kept(at: str, width: int) -> tuple[str, ...]:
+        return tuple(w.load(vector(elem, width), w.gep(elem, part, at)) for part in sums)
+
+    adding = w.cmp("ne", "i64", w.op("and", "i64", flags, "1"), "0")
+    for width, start, stop in ranges:
+        with w.loop(start, stop, width) as loop:
+            at, types = loop.index, [vector(elem, width)] * numbers.parts
+
+            def old(at: str = at, width: int = width) -> list[str]:
+                return [*numbers.result(out, w.iadd(first, at), width)]
+
+            zeros = partial(numbers.zeros, width)
+            keep(at, width, tuple(w.if_else(adding, types, old, zeros)))
+
+    def combine(row: str, rows: int) -> None:
+        factors = [numbers.load(vec, w.iadd(row, r), 1) for r in range(rows)]
+        bases = [numbers.operand(mat, w.imul(w.iadd(row, r), stride)) for r in range(rows)]
+        for width, start, stop in ranges:
+            ty = vector(elem, width)
+            spread = [tuple(w.splat(ty, part) for part in factor) for factor in factors]
+            with w.loop(start, stop, width) as loop:
                 # Two chains, so that the additions of eight rows do not wait for each other.
-                sums = [w.load(part, address), const(part, 0.0)]
-                for r in range(count):
-                    value = w.load(part, w.gep(elem, bases[r], loop.index))
-                    sums[r % 2] = w.fma(part, value, spread[r], sums[r % 2])
-                w.store(part, w.op("fadd", part, *sums), address)
+                chains = [kept(loop.index, width), tuple(numbers.zeros(width))]
+                for r in range(rows):
+                    value = numbers.load(bases[r], loop.index, width)
+                    chains[r % 2] = numbers.multiply_add(width, value, spread[r], chains[r % 2])
+                keep(loop.index, width, numbers.add(width, *chains))
 
     eights = w.op("and", "i64", k, "-8")
     with w.loop("0", eights, 8) as loop:
         combine(loop.index, 8)
     with w.loop(eights, k) as loop:
         combine(loop.index, 1)
-    _emit_finish(w, t, get, lo, hi, "1")
+    for width, start, stop in ranges:
+        with w.loop(start, stop, width) as loop:
+            at = w.iadd(first, loop.index)
+            numbers.put(out, at, width, kept(loop.index, width))
+    _emit_finish(w, t, get, first, end, "1")
     w.ret()
 
 
@@ -112,41 +189,48 @@ def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
     vec, out, out_stride, flags, per_task = get(4, "ptr"), get(5, "ptr"), get(6), get(7), get(12)
     lo = w.imul("%block", per_task)
     hi = w.imin(w.iadd(lo, per_task), rows)
-    elem, lanes = register_type(t.compute), tile.lanes
+    numbers, lanes = _Numbers(w, t), tile.lanes
+    elem, parts = numbers.elem, numbers.parts
     ty = vector(elem, lanes)
     adding = w.cmp("ne", "i64", w.op("and", "i64", flags, "1"), "0")
     wide = lanes * _UNROLL
     whole = w.imul(w.op("udiv", "i64", k, str(wide)), wide)
 
+    def grouped(values: list[str]) -> list[tuple[str, ...]]:
+        return [tuple(values[i : i + parts]) for i in range(0, len(values), parts)]
+
     def dot(row: str, count: int) -> None:
-        bases = [w.gep(elem, mat, w.imul(w.iadd(row, r), stride)) for r in range(count)]
-        zero = const(ty, 0.0)
-        with w.loop("0", whole, wide, [(ty, zero)] * (count * _UNROLL)) as loop:
+        bases = [numbers.operand(mat, w.imul(w.iadd(row, r), stride)) for r in range(count)]
+        start = [(ty, zero) for zero in numbers.zeros(lanes) * (count * _UNROLL)]
+        with w.loop("0", whole, wide, start) as loop:
+            so_far = grouped(loop.carried)
             for u in range(_UNROLL):
-                x = w.load(ty, w.gep(elem, vec, w.iadd(loop.index, u * lanes)))
+                at = w.iadd(loop.index, u * lanes)
+                x = numbers.load(vec, at, lanes)
                 for r in range(count):
-                    a = w.load(ty, w.gep(elem, bases[r], w.iadd(loop.index, u * lanes)))
-                    loop.next.append(w.fma(ty, a, x, loop.carried[u * count + r]))
-        sums = []
+                    a = numbers.load(bases[r], at, lanes)
+                    sums = so_far[u * count + r]
+                    loop.next += numbers.multiply_add(lanes, a, x, sums)
+        found = grouped(loop.results)
+        totals: list[str] = []
         for r in range(count):
-            total = loop.results[r]
+            total = found[r]
             for u in range(1, _UNROLL):
-                total = w.op("fadd", ty, total, loop.results[u * count + r])
-            sums.append(w.reduce("fadd", ty, total))
-        with w.loop(whole, k, 1, [(elem, s) for s in sums]) as rest:
-            x = w.load(elem, w.gep(elem, vec, rest.index))
-            for r in range(count):
-                a = w.load(elem, w.gep(elem, bases[r], rest.index))
-                rest.next.append(w.fma(elem, a, x, rest.carried[r]))
-        for r in range(count):
-            address = w.gep(elem, out, w.imul(w.iadd(row, r), out_stride))
-            value = rest.results[r]
+                total = numbers.add(lanes, total, found[u * count + r])
+            totals += [w.reduce("fadd", ty, part) for part in total]
+        with w.loop(whole, k, 1, [(elem, total) for total in totals]) as rest:
+            x = numbers.load(vec, rest.index, 1)
+            for r, sums in enumerate(grouped(rest.carried)):
+                a = numbers.load(bases[r], rest.index, 1)
+                rest.next += numbers.multiply_add(1, a, x, sums)
+        for r, value in enumerate(grouped(rest.results)):
+            place = w.imul(w.iadd(row, r), out_stride)
 
-            def old(address: str = address) -> list[str]:
-                return [w.load(elem, address)]
+            def old(place: str = place) -> list[str]:
+                return [*numbers.result(out, place, 1)]
 
-            before = w.if_else(adding, [elem], old, lambda: [const(elem, 0.0)])[0]
-            w.store(elem, w.op("fadd", elem, value, before), address)
+            before = w.if_else(adding, [elem] * parts, old, lambda: numbers.zeros(1))
+            numbers.put(out, place, 1, numbers.add(1, value, tuple(before)))
 
     full = w.imul(w.op("udiv", "i64", w.isub(hi, lo), str(_ROWS)), _ROWS)
     end = w.iadd(lo, full)

@@ -172,15 +172,34 @@ def test_a_program_gets_one_path_of_a_routine():
     assert len(part) < 0.5 * len(whole)
 
 
-@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16_bf16", "bf16_f32", "f16_f16", "c64_c64"])
 @pytest.mark.parametrize(
     "size",
-    [(1, 100, 50), (100, 1, 50), (1, 1000, 300), (700, 1, 333), (129, 257, 600), (5, 1100, 300)],
+    [(1, 100, 50), (100, 1, 50), (1, 1500, 300), (700, 1, 333), (129, 257, 600), (5, 1100, 300)],
 )
 def test_vectors_and_blocks(kind, size):
     for layout_a in ("row", "column"):
         for layout_b in ("row", "column"):
-            check(kind, *size, layout_a, layout_b, False)
+            check(kind, *size, layout_a, layout_b, 1 in size)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16_bf16", "c64_c64"])
+@pytest.mark.parametrize("size", [(1, 40, 50), (40, 1, 50)])
+@pytest.mark.parametrize("layout", ["row", "column"])
+def test_vectors_of_what_is_not_finite(kind, size, layout):
+    """In the result that has it, and nowhere else."""
+    m, n, k = size
+    rng = np.random.default_rng(3)
+    out = P(split(kind)[1]).numpy_dtype
+    a, b = (matrix(rng, *shape, out, layout) for shape in ((m, k), (k, n)))
+    (a if n == 1 else b.T)[17, 20] = np.nan
+    (a if n == 1 else b.T)[38, 49] = np.inf
+    c = np.zeros((m, n), out)
+    operands = (a.ctypes.data, *strides(a), b.ctypes.data, *strides(b), c.ctypes.data, n)
+    function(kind)(m, n, k, *operands, 0)
+    found = c.ravel().astype(np.complex64)
+    assert np.isnan(found[17]) and not np.isfinite(found[38])
+    assert np.isfinite(np.delete(found, [17, 38])).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
