@@ -83,6 +83,7 @@ LEVELS: dict[str, int] = {
     "computation-deduplicator": 2,
     "while-loop-simplifier": 2,
     "while-loop-invariant-code-motion": 2,
+    "while-loop-all-reduce-code-motion": 2,
     "while-dot-accumulation": 2,
     "while-dead-initial-value": 2,
     "while-trip-count-annotator": 2,

@@ -64,6 +64,7 @@ from xla_backend.passes.update_predication import UpdatePredication
 from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
 from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
 from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
+from xla_backend.passes.while_loop_all_reduce_code_motion import WhileLoopAllReduceCodeMotion
 from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
 from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
 from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
@@ -177,6 +178,8 @@ def simplification(options: CompileOptions) -> Pipeline:
             ConditionalSimplifier(),
             WhileLoopSimplifier(),
             WhileLoopInvariantCodeMotion(),
+            # Before the next, which sees products that are added up.
+            WhileLoopAllReduceCodeMotion(),
             WhileDotAccumulation(),
             TupleSimplifier(),
             CommonSubexpressionElimination(),
