@@ -88,9 +88,15 @@ def _dot(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
     return [Layout(mesh, tuple(entries))]
 
 
+def _inferred(known: Sequence[Known]) -> list[Known]:
+    """Layouts that nobody asked for: what starts a loop, or one branch gives, so lies, and the
+    compiler may split the result further, as the others do."""
+    return [layout and layout._replace(sharding=None) for layout in known]
+
+
 def _while(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
     """Carries lie as they do at the start."""
-    return operands[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :]
+    return _inferred(operands[eqn.params["cond_nconsts"] + eqn.params["body_nconsts"] :])
 
 
 def _scan(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
@@ -100,7 +106,7 @@ def _scan(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
     ]
     found = layouts_of_results(eqn.params["jaxpr"], [*operands[: consts + carries], *one])
     each = [known and Layout(known.mesh, (None, *known.entries)) for known in found[carries:]]
-    return [*operands[consts : consts + carries], *each]
+    return [*_inferred(operands[consts : consts + carries]), *each]
 
 
 for _same in (
@@ -136,8 +142,8 @@ layout_rules[broadcast_in_dim_p] = moved(_broadcast)
 layout_rules[reshape_p] = moved(_reshaped)
 layout_rules[squeeze_p] = moved(lambda eqn, entries: _without(entries, eqn.params["dimensions"]))
 layout_rules[concatenate_p] = moved(lambda eqn, entries: entries)
-layout_rules[cond_p] = lambda eqn, operands: layouts_of_results(
-    eqn.params["branches"][0], operands[1:]
+layout_rules[cond_p] = lambda eqn, operands: _inferred(
+    layouts_of_results(eqn.params["branches"][0], operands[1:])
 )
 layout_rules[while_p] = _while
 layout_rules[scan_p] = _scan

@@ -51,6 +51,7 @@ class Sharding(Value):
     mesh: Mesh | None = None
     dimensions: tuple[tuple[Axis, ...], ...] = ()
     open_dimensions: tuple[bool, ...] = ()  # dimensions that may be cut further: `?`
+    priorities: tuple[int, ...] = ()  # of dimensions, the lowest first: `p1`; (): all are 0
     replicated_axes: tuple[Axis, ...] = ()
     unreduced_axes: tuple[Axis, ...] = ()
     manual_axes: tuple[Axis, ...] = ()
@@ -120,10 +121,14 @@ def _axes_text(axes: Sequence[Axis]) -> str:
 def _mesh_text(sharding: Sharding) -> str:
     parts = [str(sharding.mesh)]
     if sharding.dimensions:
+        priorities = sharding.priorities or (0,) * len(sharding.dimensions)
         dimensions = [
             "{" + ", ".join([*map(str, axes), *(["?"] if is_open else [])]) + "}"
-            for axes, is_open in zip(sharding.dimensions, sharding.open_dimensions)
-        ]
+            + (f"p{priority}" if priority else "")
+            for axes, is_open, priority in zip(
+                sharding.dimensions, sharding.open_dimensions, priorities
+            )
+        ]  # fmt: skip
         parts.append(f"[{', '.join(dimensions)}]")
     else:
         parts.append("replicated")
@@ -307,10 +312,10 @@ def _transposed(devices: Iota | Dims, shape: Dims, axes: Sequence[int]) -> Iota 
 
 
 def _read_mesh_sharding(cursor: Cursor) -> Sharding:
-    """From behind the opening brace: `mesh['a'=2], [{'a'}, {?}], replicated={'b'}}`."""
+    """From behind the opening brace: `mesh['a'=2], [{'a'}, {?}p1], replicated={'b'}}`."""
     start = cursor.position
     mesh = read_mesh(cursor)
-    dimensions: list[tuple[tuple[Axis, ...], bool]] = []
+    dimensions: list[tuple[tuple[Axis, ...], bool, int]] = []
     if not cursor.accept("replicated"):
         dimensions = read_list(cursor, "[", "]", _read_mesh_dimension)
     named: dict[str, tuple[Axis, ...]] = {}
@@ -327,30 +332,34 @@ def _read_mesh_sharding(cursor: Cursor) -> Sharding:
             named[word] = tuple(read_list(cursor, "{", "}", read_axis))
         else:
             cursor.fail(f"'{word}' is no part of a mesh sharding", at)
-    used = [axis for axes, _ in dimensions for axis in axes]
+    used = [axis for axes, _, _ in dimensions for axis in axes]
     used += [axis for axes in named.values() for axis in axes]
     check_axes(cursor, mesh, used, start)
     return Sharding(
         "mesh",
         metadata=metadata,
         mesh=mesh,
-        dimensions=tuple(axes for axes, _ in dimensions),
-        open_dimensions=tuple(is_open for _, is_open in dimensions),
+        dimensions=tuple(axes for axes, _, _ in dimensions),
+        open_dimensions=tuple(is_open for _, is_open, _ in dimensions),
+        priorities=tuple(p for *_, p in dimensions) if any(p for *_, p in dimensions) else (),
         replicated_axes=named.get("replicated", ()),
         unreduced_axes=named.get("unreduced", ()),
         manual_axes=named.get("manual", ()),
     )
 
 
-def _read_mesh_dimension(cursor: Cursor) -> tuple[tuple[Axis, ...], bool]:
-    """`{'a', 'b'}`, with a trailing `?` where the dimension may be cut further."""
+def _read_mesh_dimension(cursor: Cursor) -> tuple[tuple[Axis, ...], bool, int]:
+    """`{'a', 'b'}`, with a trailing `?` where the dimension may be cut further, and a priority."""
     cursor.expect("{")
     axes: list[Axis] = []
+    is_open = False
     while not cursor.accept("}"):
         if axes:
             cursor.expect(",")
         if cursor.accept("?"):
             cursor.expect("}")
-            return tuple(axes), True
+            is_open = True
+            break
         axes.append(read_axis(cursor))
-    return tuple(axes), False
+    priority = cursor.read_integer("a priority") if cursor.accept("p") else 0
+    return tuple(axes), is_open, priority

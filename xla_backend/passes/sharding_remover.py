@@ -44,7 +44,12 @@ class ShardingRemover(HloPass):
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
         for node in computation.post_order(*self.opcodes):
-            if _is_annotation(node):
+            if not node.operands or not _is_annotation(node):
+                continue
+            if not node.shape.leaf_count:
+                computation.remove(node)  # a member of a group
+                changed = True
+            else:
                 (operand,) = node.operands
                 computation.replace_uses(node, operand)
                 computation.remove(node)
@@ -60,5 +65,5 @@ def _is_annotation(node: Instruction) -> bool:
     return (
         attributes.target in _ANNOTATIONS
         and len(node.operands) == 1
-        and node.shape.compatible(node.operands[0].shape)
+        and (node.shape.compatible(node.operands[0].shape) or not node.shape.leaf_count)
     )

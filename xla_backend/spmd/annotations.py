@@ -101,7 +101,11 @@ class Annotations:
         axes = [fitting(size, own, self.mesh) for size, own in zip(shape.dimensions, spec.dims)]
         spec = Spec(tuple(axes))
         is_open = sharding.open_dimensions or (sharding.kind == "unknown",) * shape.rank
-        return Given(spec, tuple(is_open))
+        whole_along: frozenset[int] = frozenset()
+        if sharding.mesh is not None:
+            named = [self._axes(sharding.mesh, axis) for axis in sharding.replicated_axes]
+            whole_along = frozenset(a for axes in named for a in axes)
+        return Given(spec, tuple(is_open), sharding.priorities, whole_along)
 
     def spec(self, sharding: Sharding, shape: Shape) -> Spec:
         """How it is cut."""

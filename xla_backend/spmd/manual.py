@@ -15,17 +15,20 @@ from xla_backend.spmd.specs import Axes, PrimeMesh, Spec
 from xla_backend.spmd.values import ArrayValue, Values
 
 TO_PARTS, TO_WHOLE, CONSTRAINT = "SPMDFullToShardShape", "SPMDShardToFullShape", "Sharding"
+# What guides propagation; as configuration the direction that it lets through, or a number.
+BARRIER, GROUP = "PropagationBarrier", "ShardingGroup"
 
 # What differs from device to device by itself.
 _SOURCES = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID, *COLLECTIVES})
 
 
+_TARGETS = (TO_PARTS, TO_WHOLE, CONSTRAINT, BARRIER, GROUP)
+
+
 def annotation(node: Instruction) -> str:
-    """The target of a custom call that says how its operand is cut; "" for all else."""
+    """The target of a custom call that says of its operand how it is cut; "" for all else."""
     a = node.attributes
-    if isinstance(a, CustomCallAttributes) and a.target in (TO_PARTS, TO_WHOLE, CONSTRAINT):
-        return a.target
-    return ""
+    return a.target if isinstance(a, CustomCallAttributes) and a.target in _TARGETS else ""
 
 
 def manual_axes(values: Values, annotations: Annotations) -> dict[ArrayValue, frozenset[int]]:

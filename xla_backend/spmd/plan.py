@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
@@ -15,7 +16,14 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.emit import binary_computation
 from xla_backend.spmd.annotations import Annotations, sharding_of
 from xla_backend.spmd.custom import rule_of
-from xla_backend.spmd.manual import CONSTRAINT, TO_PARTS, annotation, manual_axes
+from xla_backend.spmd.manual import (
+    BARRIER,
+    CONSTRAINT,
+    GROUP,
+    TO_PARTS,
+    annotation,
+    manual_axes,
+)
 from xla_backend.spmd.propagation import Given, propagate
 from xla_backend.spmd.specs import PrimeMesh, Spec, common_prefix, whole
 from xla_backend.spmd.values import ArrayValue, Values
@@ -67,13 +75,19 @@ class Plan:
         asked = dict(self._given(root, said[root], True)) if root in said else {}
         last = [value for value in asked if value not in given]
         given.update((value, asked[value]) for value in last)
+        one_way: list[tuple[ArrayValue, ArrayValue]] = []
         for computation in self.values.computations:
             for node in computation.instructions:
-                if annotation(node) == CONSTRAINT:
+                kind = annotation(node)
+                if kind in (CONSTRAINT, BARRIER):
                     operand, result = self.values.of(node.operands[0])[0], self.values.of(node)[0]
-                    self.values.links.append((operand, result))
+                    way = _direction(node) if kind == BARRIER else "BOTH"
+                    if way == "BOTH":
+                        self.values.links.append((operand, result))
+                    elif way != "NONE":
+                        one_way.append((operand, result) if way == "FORWARD" else (result, operand))
         self.values.links += self._alike(said)
-        self.specs = propagate(self.values, self.mesh, given, self.manual, self._inferred)
+        self.specs = propagate(self.values, self.mesh, given, self.manual, self._inferred, one_way)
         for parameter in module.entry.parameters:
             for value in self.values.of(parameter):
                 if any(given[value].open if value in given else ()):
@@ -96,14 +110,22 @@ class Plan:
         self, said: Mapping[Instruction, Sharding]
     ) -> Iterator[tuple[ArrayValue, ArrayValue]]:
         """Pairs of values that are to be cut alike: they are of one group."""
-        first: dict[int, ArrayValue] = {}
-        for node, sharding in said.items():
-            if sharding.group is not None and node.shape.is_array:
-                (value,) = self.values.of(node)
-                _, number = sharding.group
-                if number in first:
-                    yield first[number], value
-                first.setdefault(number, value)
+        first: dict[object, ArrayValue] = {}
+        members: list[tuple[object, ArrayValue]] = [
+            (sharding.group[1], self.values.of(node)[0])
+            for node, sharding in said.items()
+            if sharding.group is not None and node.shape.is_array
+        ]
+        members += [
+            (node.attributes.backend_config, self.values.of(node.operands[0])[0])
+            for computation in self.values.computations
+            for node in computation.instructions
+            if annotation(node) == GROUP and isinstance(node.attributes, CustomCallAttributes)
+        ]
+        for number, value in members:
+            if number in first:
+                yield first[number], value
+            first.setdefault(number, value)
 
     def _inferred(self, node: Instruction, operands: Sequence[Spec]) -> Sequence[Spec]:
         """What a call says of its results."""
@@ -133,7 +155,8 @@ class Plan:
         leaves = self.values.of(node)
         each = sharding.elements or (sharding,) * len(leaves)
         for value, own in zip(leaves, each):
-            if value.shape.is_array and own.kind != "manual":
+            on_one = own.kind == "maximal" and node.opcode is not Opcode.PARAMETER
+            if value.shape.is_array and own.kind != "manual" and not on_one:
                 yield value, self.annotations.given(own, value.shape, outside)
 
     def _results(
@@ -148,8 +171,10 @@ class Plan:
             if not value.shape.is_array:
                 found.append(whole(value.shape))
                 continue
-            least = given.get(value) if own is None or own.kind == "manual" else None
-            if own is not None and own.kind != "manual":
+            if own is not None and own.kind in ("manual", "maximal"):
+                own = None  # that all of it is somewhere is no wish of those outside
+            least = given.get(value) if own is None else None
+            if own is not None:
                 least = self.annotations.given(own, value.shape, True)
             found.append(self._outside(value, least))
         return found
@@ -195,7 +220,13 @@ def _acts(node: Instruction, sharding: Sharding) -> bool:
     do something themselves it only marks that."""
     if not node.shape.is_array or node.opcode is Opcode.GET_TUPLE_ELEMENT:
         return False
-    return sharding.kind not in ("manual", "unknown") and not sharding.manual_axes
+    return sharding.kind not in ("manual", "unknown", "maximal") and not sharding.manual_axes
+
+
+def _direction(node: Instruction) -> str:
+    """What a barrier lets through."""
+    assert isinstance(node.attributes, CustomCallAttributes)
+    return node.attributes.backend_config
 
 
 def _closed(value: ArrayValue) -> Given:

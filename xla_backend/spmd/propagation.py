@@ -10,6 +10,9 @@ from how its operands are used, not the other way round, and weights should not 
 are cut.
 
 Where arrays disagree about a factor, or want the same axis for two factors, the larger one wins.
+
+Dimensions may have priorities: all that is done with what is given for those of the lowest number
+first. Those of others are open until then, and what they have got meanwhile makes way.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factor_rules import factors_of
 from xla_backend.spmd.factors import Factors, choose
-from xla_backend.spmd.specs import PrimeMesh, Spec, fitting, in_front_of, whole
+from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, fitting, in_front_of, whole
 from xla_backend.spmd.values import ArrayValue, Values
 
 _FIRST = frozenset(
@@ -37,10 +40,18 @@ class Given:
     Fields:
       spec: how it is cut at least.
       open: dimensions that may be cut along more axes.
+      priorities: of the dimensions, the lowest first; (): all are 0.
+      whole_along: axes along which it is not cut.
     """
 
     spec: Spec
     open: tuple[bool, ...]
+    priorities: tuple[int, ...] = ()
+    whole_along: frozenset[int] = frozenset()
+
+    def priority(self, dimension: int) -> int:
+        """That of a dimension."""
+        return self.priorities[dimension] if self.priorities else 0
 
 
 def propagate(
@@ -49,10 +60,12 @@ def propagate(
     given: Mapping[ArrayValue, Given],
     manual: Mapping[ArrayValue, frozenset[int]],
     infer: Callable[[Instruction, Sequence[Spec]], Sequence[Spec]],
+    one_way: Sequence[tuple[ArrayValue, ArrayValue]] = (),
 ) -> dict[ArrayValue, Spec]:
     """A spec for each value; along its `manual` axes none is cut. `infer` gives the specs of the
-    results of a call that says itself how they follow from those of its operands."""
-    return _Propagation(values, mesh, given, manual, infer).run()
+    results of a call that says itself how they follow from those of its operands; `one_way`: pairs
+    of which the second is cut as the first is, and not the other way round."""
+    return _Propagation(values, mesh, given, manual, infer, one_way).run()
 
 
 @dataclass
@@ -65,12 +78,23 @@ class _Tied:
 
 
 @dataclass
+class _OneWay:
+    """An array that is cut as another one."""
+
+    source: ArrayValue
+    target: ArrayValue
+
+
+@dataclass
 class _Inferred:
     """A call whose results follow from its operands."""
 
     node: Instruction
     values: list[ArrayValue]
     results: list[ArrayValue]
+
+
+_Ways = _Tied | _OneWay | _Inferred
 
 
 @dataclass
@@ -80,15 +104,17 @@ class _Propagation:
     given: Mapping[ArrayValue, Given]
     manual: Mapping[ArrayValue, frozenset[int]]
     infer: Callable[[Instruction, Sequence[Spec]], Sequence[Spec]]
+    one_way: Sequence[tuple[ArrayValue, ArrayValue]]
     specs: dict[ArrayValue, Spec] = field(default_factory=dict)
+    priority: int = 0  # of what is acted on, at most
 
     def run(self) -> dict[ArrayValue, Spec]:
         for value in self.values.all():
-            own = self.given.get(value)
-            self.specs[value] = whole(value.shape) if own is None else own.spec
+            self.specs[value] = whole(value.shape)
         links = [link for link in self.values.links if link[0].shape.is_array]
-        tied: list[_Tied | _Inferred] = [_same(*link) for link in links]
-        first: list[_Tied | _Inferred] = []
+        tied: list[_Ways] = [_same(*link) for link in links]
+        tied += [_OneWay(*pair) for pair in self.one_way if pair[0].shape.is_array]
+        first: list[_Ways] = []
         for computation in self.values.computations:
             for node in computation.post_order():
                 factors = factors_of(node)
@@ -99,10 +125,31 @@ class _Propagation:
                 elif rule_of(node) is not None:
                     operands = [self.values.of(operand)[0] for operand in node.operands]
                     tied.append(_Inferred(node, operands, self.values.of(node)))
-        self._settle(first, only_agreed=True)
-        self._settle(tied, only_agreed=True)
-        self._settle(tied, only_agreed=False)
+        known = self.given.items()
+        for priority in sorted({0, *(p for _, own in known for p in own.priorities)}):
+            self.priority = priority
+            for value, own in known:
+                if value in self.specs:
+                    self.specs[value] = self._with_given(value, own)
+            self._settle(first, only_agreed=True)
+            self._settle(tied, only_agreed=True)
+            self._settle(tied, only_agreed=False)
         return self.specs
+
+    def _with_given(self, value: ArrayValue, own: Given) -> Spec:
+        """What is given for the dimensions whose turn it is, and what others have got, as far as
+        they are not cut along the same axes."""
+        found = self.specs[value].dims
+        now = {d for d in range(len(found)) if own.priority(d) == self.priority}
+        dims: list[Axes] = []
+        for d, (axes, wanted) in enumerate(zip(found, own.spec.dims)):
+            goes_on = own.open[d] and axes[: len(wanted)] == wanted
+            dims.append(axes if d not in now or goes_on else wanted)
+        for d in range(len(dims)):
+            others = {a for e in now for a in own.spec.dims[e] if e != d}
+            while others & set(dims[d]):
+                dims[d] = dims[d][:-1]
+        return Spec(tuple(dims))
 
     def _of_instruction(self, node: Instruction, factors: Factors) -> _Tied:
         arrays = [self.values.of(operand)[0] for operand in node.operands]
@@ -110,13 +157,15 @@ class _Propagation:
         manual = manual_of_results(node, results, self.manual)
         return _Tied([*arrays, *results], factors, manual)
 
-    def _settle(self, tied: Sequence[_Tied | _Inferred], *, only_agreed: bool) -> None:
+    def _settle(self, tied: Sequence[_Ways], *, only_agreed: bool) -> None:
         changed = True
         while changed:
             changed = False
             for each in (*tied, *reversed(tied)):
                 if isinstance(each, _Inferred):
                     changed |= self._infer(each)
+                elif isinstance(each, _OneWay):
+                    changed |= self._extend(each.target, self.specs[each.source])
                 else:
                     changed |= self._spread(each, only_agreed)
 
@@ -145,9 +194,11 @@ class _Propagation:
         """Cut a value further, where it may be and that goes on from how it is."""
         own, given = self.specs[value], self.given.get(value)
         dims, used = list(own.dims), {*own.axes, *self.manual.get(value, ())}
+        if given is not None:
+            used |= given.whole_along
         for d, (axes, more) in enumerate(zip(own.dims, wanted.dims)):
             added = more[len(axes) :]
-            allowed = given is None or given.open[d]
+            allowed = given is None or given.open[d] or given.priority(d) > self.priority
             if added and allowed and more[: len(axes)] == axes and not used & set(added):
                 if fitting(value.shape.dimensions[d], more, self.mesh) == more:
                     dims[d] = more

@@ -13,20 +13,23 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.emit import Emit
-from xla_backend.spmd.manual import CONSTRAINT, TO_PARTS, TO_WHOLE
+from xla_backend.spmd.manual import BARRIER, CONSTRAINT, GROUP, TO_PARTS, TO_WHOLE
 
 _ATTRIBUTE = re.compile(r'xla\.sdy\.(\w+)="((?:[^"\\]|\\.)*)"')
 _MESH = re.compile(r"(\w+) = #sdy\.mesh<\[([^\]]*)\](?:, device_ids=\[([\d, ]*)\])?>")
-_SHARDING = re.compile(r"<@(\w+), ([^<>]*)>")
+_INLINE_MESH = r"mesh<\[[^\]]*\](?:, device_ids=\[[\d, ]*\])?>"
+_SHARDING = re.compile(rf"<(@\w+|{_INLINE_MESH}), ([^<>]*)>")
 _QUOTE = re.compile(r'\\(?:"|22)')  # as HLO and as StableHLO escape it
-_PRIORITY = re.compile(r"(?<=\})p\d+")
 _MANUAL_AXES = re.compile(r"manual_axes(\{[^}]*\})")
 _INTO, _OUT_OF = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
+_BARRIER, _GROUP = "xla.sdy.PropagationBarrier", "xla.sdy.ShardingGroup"
+_DIRECTIONS = ("NONE", "FORWARD", "BACKWARD", "BOTH")
 
 
 class ShardyImporter(HloPass):
-    """`xla.sdy.sharding` of instructions -> their sharding, with open dimensions and names of axes;
-    calls of `xla.sdy.GlobalToLocalShape` and back -> the custom calls that the partitioner knows.
+    """`xla.sdy.sharding` of instructions -> their sharding, with open dimensions, priorities and
+    names of axes; calls of `xla.sdy.GlobalToLocalShape` and back, barriers and groups -> the custom
+    calls that the partitioner knows.
 
     Why: programs of JAX say in this form how they are cut.
     Needs: nothing.  Leaves: no such calls.
@@ -35,8 +38,10 @@ class ShardyImporter(HloPass):
     name = "shardy-xla"
 
     def run(self, module: HloModule) -> bool:
+        if module.num_partitions == 1:
+            return False
         self._meshes = _meshes(str(module.attributes.get("frontend_attributes", "")))
-        return super().run(module) if self._meshes else False
+        return super().run(module)
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
@@ -50,6 +55,9 @@ class ShardyImporter(HloPass):
             if target in (_INTO, _OUT_OF):
                 self._border(computation, node, said, into=target == _INTO)
                 changed = True
+            elif target in (_BARRIER, _GROUP):
+                self._guide(node, said)
+                changed = True
         return changed
 
     def _together(self, node: Instruction, text: str) -> str:
@@ -60,12 +68,26 @@ class ShardyImporter(HloPass):
     def _shardings(self, node: Instruction, text: str) -> list[str]:
         found = []
         for name, dimensions in _SHARDING.findall(text):
-            if name not in self._meshes:
-                raise UnimplementedError(f"%{node.name}: the module has no mesh {name!r}")
-            found.append(_sharding(self._meshes[name], dimensions))
+            found.append(_sharding(self._mesh(node, name), dimensions))
         if not found:
-            raise UnimplementedError(f"%{node.name}: no sharding on a mesh with a name: {text}")
+            raise UnimplementedError(f"%{node.name}: no sharding on a mesh: {text}")
         return found
+
+    def _mesh(self, node: Instruction, name: str) -> str:
+        """A mesh by its name, or as it is written."""
+        if not name.startswith("@"):
+            return _mesh(*_MESH.findall(f"inline = #sdy.{name}")[0][1:])
+        if name[1:] not in self._meshes:
+            raise UnimplementedError(f"%{node.name}: the module has no mesh {name[1:]!r}")
+        return self._meshes[name[1:]]
+
+    def _guide(self, node: Instruction, said: dict[str, str]) -> None:
+        """Barriers and groups, with what they say as configuration."""
+        is_barrier = getattr(node.attributes, "target", "") == _BARRIER
+        text = said["allowed_direction" if is_barrier else "sharding_group_id"]
+        number = int(text.partition(":")[0])
+        config = _DIRECTIONS[number] if is_barrier else str(number)
+        node.attributes = CustomCallAttributes(BARRIER if is_barrier else GROUP, config)
 
     def _border(
         self, computation: Computation, node: Instruction, said: dict[str, str], *, into: bool
@@ -79,7 +101,7 @@ class ShardyImporter(HloPass):
             )
         shardings = self._shardings(node, text)
         axes = _MANUAL_AXES.search(said["manual_axes"])
-        mesh = self._meshes[_SHARDING.findall(text)[0][0]]
+        mesh = self._mesh(node, _SHARDING.findall(text)[0][0])
         manual = f"{{{mesh}, replicated, manual={axes[1] if axes else '{}'}}}".replace('"', "'")
         made = []
         for operand, leaf, own in zip(node.operands, node.shape.flatten(), shardings):
@@ -93,12 +115,11 @@ class ShardyImporter(HloPass):
 
 
 def _sharding(mesh: str, dimensions: str) -> str:
-    """As HLO writes it. Priorities order Shardy's propagation; the one here has rounds of its own.
-    A mesh without axes is one device, or any."""
+    """As HLO writes it, with priorities. A mesh without axes is one device, or any."""
     if mesh.startswith("mesh[]"):
         device = mesh.partition("device_ids=")[2].strip("()")
         return f"{{maximal device={device}}}" if device else "{replicated}"
-    return f"{{{mesh}, {_PRIORITY.sub('', dimensions)}}}".replace('"', "'")
+    return f"{{{mesh}, {dimensions}}}".replace('"', "'")
 
 
 def _call(b: Emit, target: str, operand: Instruction, shape: Shape, sharding: str) -> Instruction:
@@ -115,8 +136,9 @@ def _said(node: Instruction) -> dict[str, str]:
 
 def _meshes(text: str) -> dict[str, str]:
     """Meshes by name, as HLO writes them."""
-    found = {}
-    for name, axes, devices in _MESH.findall(text):
-        order = f", device_ids=({devices.replace(' ', '')})" if devices else ""
-        found[name] = f"mesh[{axes.replace(' ', '')}]{order}"
-    return found
+    return {name: _mesh(axes, devices) for name, axes, devices in _MESH.findall(text)}
+
+
+def _mesh(axes: str, devices: str) -> str:
+    order = f", device_ids=({devices.replace(' ', '')})" if devices else ""
+    return f"mesh[{axes.replace(' ', '')}]{order}"

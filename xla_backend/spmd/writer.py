@@ -23,7 +23,15 @@ from xla_backend.spmd.exchange import PartBuilder
 from xla_backend.spmd.factor_rules import factors_of
 from xla_backend.spmd.factors import Factors, choose, make_consistent, take_strays, where_they_are
 from xla_backend.spmd.local_forms import local_form
-from xla_backend.spmd.manual import CONSTRAINT, TO_PARTS, annotation, inner_spec, outer_spec
+from xla_backend.spmd.manual import (
+    BARRIER,
+    CONSTRAINT,
+    GROUP,
+    TO_PARTS,
+    annotation,
+    inner_spec,
+    outer_spec,
+)
 from xla_backend.spmd.on_parts import OnParts
 from xla_backend.spmd.once import done_once
 from xla_backend.spmd.plan import Plan
@@ -357,8 +365,10 @@ class Writer:
         self.parts.update(zip(results, self._taken_apart(self.computation.add(made))))
 
     def _annotation(self, node: Instruction, kind: str) -> None:
+        if kind == GROUP:
+            return  # it has acted
         (value,), (operand,) = self.plan.values.of(node), self.plan.values.of(node.operands[0])
-        if kind == CONSTRAINT:
+        if kind in (CONSTRAINT, BARRIER):
             self.parts[value] = self._in_form(operand, self.plan.spec(value))
             return
         # To parts, or back: along the manual axes nothing is done.

@@ -32,14 +32,13 @@ from xla_backend.stablehlo.from_hlo_context import (
     Values,
     channel_handle,
     dense,
-    discardable,
     frontend_attributes,
     int_attribute,
     leaf_types,
     read_dictionary,
 )
 from xla_backend.stablehlo.from_hlo_elementwise import plain, same
-from xla_backend.stablehlo.from_hlo_sharding import manual_computation, manual_computation_of
+from xla_backend.stablehlo.from_hlo_sharding import guide, manual_computation, manual_computation_of
 from xla_backend.stablehlo.types import TOKEN
 
 Attributes = dict[str, Attribute]
@@ -133,14 +132,9 @@ def _custom_call(scope: Scope, node: Instruction) -> Values:
     manual = manual_computation_of(node)
     if manual is not None:
         return manual_computation(scope, node, manual)
-    sharding = discardable(node.annotations).get("sdy.sharding")
-    if a.target == "Sharding" and sharding is not None:
-        return scope.emit(
-            "sdy.sharding_constraint",
-            scope.operands(node),
-            leaf_types(node.shape),
-            {"sharding": sharding},
-        )
+    guided = guide(scope, node)
+    if guided is not None:
+        return guided
     attributes: Attributes = {"call_target_name": a.target}
     config = read_dictionary(a.backend_config) if a.backend_config.startswith("{") else None
     typed = a.api_version == "API_VERSION_TYPED_FFI"

@@ -1,4 +1,5 @@
-"""HLO's calls around bodies that see parts, as `sdy.manual_computation`."""
+"""HLO's calls around bodies that see parts, as `sdy.manual_computation`; what guides
+propagation."""
 
 from __future__ import annotations
 
@@ -58,6 +59,26 @@ def manual_computation(scope: Scope, node: Instruction, found: ManualComputation
     }
     types = leaf_types(node.shape)
     return scope.emit("sdy.manual_computation", operands, types, attributes, [region])
+
+
+def guide(scope: Scope, node: Instruction) -> Values | None:
+    """Of a call that is a constraint, a barrier or a member of a group: that; None: of another."""
+    said, target = discardable(node.annotations), _target(node)
+    name, field, own = _GUIDES.get(target, ("", "", ""))
+    if own not in said:
+        return None
+    types = leaf_types(node.shape)
+    return scope.emit(name, scope.operands(node), types, {field: said[own]})
+
+
+# Of each target the operation, its attribute, and that of the call.
+_GUIDES = {
+    "Sharding": ("sdy.sharding_constraint", "sharding", "sdy.sharding"),
+    "xla.sdy.PropagationBarrier": (
+        "sdy.propagation_barrier", "allowed_direction", "sdy.allowed_direction",
+    ),
+    "xla.sdy.ShardingGroup": ("sdy.sharding_group", "group_id", "sdy.sharding_group_id"),
+}  # fmt: skip
 
 
 def _target(node: Instruction) -> str:

@@ -36,9 +36,24 @@ def _constraint(scope: Scope, op: Operation) -> list[Instruction]:
     ]
 
 
-def _guides_propagation(scope: Scope, op: Operation) -> list[Instruction]:
-    """Barriers and groups: they change no value, and the propagation here goes without."""
-    return scope.operands(op)[: len(op.results)]
+def _barrier(scope: Scope, op: Operation) -> list[Instruction]:
+    """A value that is cut as another one, in one direction or none."""
+    value = scope.value(op.operands[0])
+    if op.attributes["allowed_direction"].value == 3:
+        raise invalid(op, "a barrier that lets BOTH directions through is none; leave it out")
+    if scope.program.partitions == 1 or not value.shape.rank:
+        return [value]
+    said = {"sdy.allowed_direction": op.attributes["allowed_direction"]}
+    return [_call(scope, "xla.sdy.PropagationBarrier", [value], value.shape, said, True)]
+
+
+def _group(scope: Scope, op: Operation) -> list[Instruction]:
+    """A value that is cut as the others of its group."""
+    value = scope.value(op.operands[0])
+    if scope.program.partitions > 1 and value.shape.rank:
+        said = {"sdy.sharding_group_id": op.attributes["group_id"]}
+        _call(scope, "xla.sdy.ShardingGroup", [value], Shape.tuple([]), said, True)
+    return []
 
 
 def _call(
@@ -128,8 +143,8 @@ def set_meshes(result: HloModule, module: Module) -> None:
 
 RULES: dict[str, Rule] = {
     "sdy.manual_computation": _manual_computation,
-    "sdy.propagation_barrier": _guides_propagation,
+    "sdy.propagation_barrier": _barrier,
     "sdy.reshard": _constraint,
     "sdy.sharding_constraint": _constraint,
-    "sdy.sharding_group": _guides_propagation,
+    "sdy.sharding_group": _group,
 }
