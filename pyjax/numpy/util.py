@@ -598,9 +598,25 @@ def concrete_or_none(x: Any) -> np.ndarray | None:
     """The value of `x` as a NumPy array, or None if it is traced.
 
     A tracer of a derivative of concrete values has one.
+
+    Raises:
+      RuntimeError: devices of other processes have parts of it.
     """
     value = to_concrete_value(x)
-    return None if value is None else np.asarray(value)
+    if value is None:
+        return None
+    if type(value) is DeviceArray and not (value.is_fully_addressable or value.is_readable):
+        raise new_error(
+            RuntimeError,
+            "A value is needed to go on, for one to know how large a result is, and it spans "
+            f"non-addressable (non process local) devices: {value.aval.str_short()}.",
+            "devices of other processes have parts of it, and no process has all",
+            "where results have as many elements as values say, give their number: "
+            "jnp.nonzero(x, size=n), jnp.unique(x, size=n), jnp.where(mask, x, 0) for x[mask], "
+            "jnp.repeat(x, counts, total_repeat_length=n); or bring the whole array to each "
+            "process: multihost_utils.process_allgather(x, tiled=True)",
+        )
+    return np.asarray(value)
 
 
 def array_over(value: np.ndarray) -> Any:

@@ -358,7 +358,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         )
 
     @property
-    def _is_readable(self) -> bool:
+    def is_readable(self) -> bool:
         """Whether this process has some copy of each element."""
         split = self.spec.aval.split
         if split is not None and split.unreduced:
@@ -585,7 +585,7 @@ class DeviceArray(BufferHolder, core_array.Array):
             return f"Array({self.aval.str_short()}, deleted)"
         if not isinstance(self.spec.aval.dtype, np.dtype):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self.stored_array}"
-        if not self._is_readable:
+        if not self.is_readable:
             return f"Array(shape={self.shape}, dtype={self.dtype.name})"
         prefix = "Array("
         body = np.array2string(self.host_view(), separator=", ", prefix=prefix, suffix=",")
@@ -600,7 +600,7 @@ class DeviceArray(BufferHolder, core_array.Array):
         return f"{prefix}{body}" + (separator or f",\n{' ' * len(prefix)}") + text
 
     def __str__(self) -> str:
-        if not isinstance(self.spec.aval.dtype, np.dtype) or not self._is_readable:
+        if not isinstance(self.spec.aval.dtype, np.dtype) or not self.is_readable:
             return repr(self)
         return str(self.host_view())
 

@@ -1,6 +1,17 @@
 """Programs on arrays over eight devices: see test_several_devices.py."""
 
 PROGRAMS = {
+    "what is donated to device_put stays, as in JAX on CPUs": """
+        places = [over(P("a", "b")), over(P("b", "a")), over(P()), over(P("a")), devices[1]]
+        for source in (*places, devices[0]):
+            for target in places:
+                x = pyjax.device_put(DATA, source)
+                y = pyjax.device_put(x, target, donate=True)
+                assert not x.is_deleted() and (np.asarray(x) == DATA).all()
+                assert (np.asarray(y) == DATA).all()
+        both = lambda: pyjax.device_put(x, over(P()), donate=True, may_alias=True)
+        assert raises(ValueError, "cannot be True at the same time", both)
+    """,
     "device_put splits, and puts together": """
         x = put(DATA, P("a", "b"))
         assert np.array_equal(x, DATA) and x.sharding == over(P("a", "b"))

@@ -14,7 +14,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import P, lax
 from pyjax.experimental import multihost_utils as hosts
-from pyjax.sharding import Mesh, NamedSharding
+from pyjax.sharding import AxisType, Mesh, NamedSharding
 from xla_backend.runtime.processes.crossing import Run
 
 pyjax.distributed.initialize()
@@ -53,7 +53,22 @@ assert x.addressable_data(1).tolist() == DATA[4 * ME + 2 : 4 * ME + 4].tolist()
 for read in (np.asarray, pyjax.device_get, pickle.dumps, lambda x: x.tolist()):
     with pytest.raises(RuntimeError, match=r"(?s)spans non-addressable.*process_allgather"):
         read(x)
+# As many results as values say: no process knows them, unless it is told how many there are.
+AUTO = pyjax.make_mesh((4,), ("i",), axis_types=(AxisType.Auto,))
+loose = pyjax.device_put(DATA, NamedSharding(AUTO, P("i")))
+for decide in (
+    jnp.nonzero, jnp.flatnonzero, jnp.argwhere, jnp.unique, lambda x: jnp.where(x > 2),
+    lambda x: x[x > 2], lambda x: jnp.repeat(x, x.astype(int)), lambda x: jnp.union1d(x, x),
+):  # fmt: skip
+    with pytest.raises(
+        RuntimeError, match=r"(?s)non-addressable.*size=n.*total_repeat_length.*process_allgather"
+    ):
+        decide(loose)
+odd, *_ = jnp.nonzero(loose % 2, size=4)
+assert hosts.process_allgather(odd, tiled=True).tolist() == [1, 3, 5, 7]
+assert hosts.process_allgather(jnp.unique(loose // 2, size=4), tiled=True).tolist() == [0, 1, 2, 3]
 everywhere = pyjax.device_put(x, WHOLE)
+assert jnp.nonzero(everywhere)[0].tolist() == [*range(1, 8)]
 assert everywhere.tolist() == DATA.tolist() and everywhere.is_fully_replicated
 assert float(x.sum()) == 28
 assert everywhere[5] == 5 and [float(v) for v in everywhere][:3] == [0, 1, 2]
