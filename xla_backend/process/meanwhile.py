@@ -7,14 +7,17 @@ then makes it again, and gets the same error.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import Context
+from queue import SimpleQueue
+
+from xla_backend.process.kept_threads import on_kept_thread
 
 
 @contextmanager
 def meanwhile(work: Callable[[], object]) -> Iterator[None]:
-    """`work()` runs on a thread of its own while the body runs; both have ended afterwards.
+    """`work()` runs on another thread while the body runs; both have ended afterwards.
 
     >>> made = []
     >>> with meanwhile(lambda: made.append(1)):
@@ -23,13 +26,15 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
     [1]
     """
 
+    ended: SimpleQueue[None] = SimpleQueue()
+
     def run() -> None:
         with suppress(Exception):  # who needs the result makes it again, and meets the same error
-            work()
+            Context().run(work)
+        ended.put(None)
 
-    thread = threading.Thread(target=run, name="pyjax: meanwhile", daemon=True)
-    thread.start()
+    on_kept_thread(run)
     try:
         yield
     finally:
-        thread.join()
+        ended.get()

@@ -10,15 +10,14 @@ done is a task that runs apart from it: the caller waits, is interrupted there, 
 from __future__ import annotations
 
 import contextvars
-import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from xla_backend.process.kept_threads import on_kept_thread
+
 Result = TypeVar("Result")
-# Threads without a task that are kept.
-_MOST_IDLE = 256
 
 
 class Outcome(Generic[Result]):
@@ -37,36 +36,6 @@ class Outcome(Generic[Result]):
             self.results.append(task())
         except BaseException as error:
             self.error = error
-
-
-class _Thread(threading.Thread):
-    def __init__(self) -> None:
-        super().__init__(name="pyjax participant", daemon=True)
-        self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-
-    def run(self) -> None:
-        stays = True
-        while stays:
-            task = self.tasks.get()
-            task()
-            del task  # it refers to what the program used
-            stays = len(_idle) < _MOST_IDLE
-            if stays:
-                _idle.append(self)
-
-
-_idle: list[_Thread] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)
-
-
-def _thread() -> _Thread:
-    try:
-        return _idle.pop()
-    except IndexError:
-        thread = _Thread()
-        thread.start()
-        return thread
 
 
 def run_together(
@@ -95,7 +64,7 @@ def run_together(
                 outcomes[number] = Outcome(lambda: context.run(task))
                 ended.put(None)
 
-        _thread().tasks.put(run)
+        on_kept_thread(run)
 
     def waits() -> bool:
         return any(owners.get(n, thread) == thread and n not in outcomes for n in others)

@@ -1,10 +1,15 @@
 """Work on another thread while the body runs: when it ends, and what becomes of its errors."""
 
+import _weakrefset
+import gc
 import threading
 
 import pytest
 
+from tests.interrupts import each_interrupt
 from tests.threads import SECONDS
+from xla_backend.process import kept_threads
+from xla_backend.process import meanwhile as meanwhile_module
 from xla_backend.process.meanwhile import meanwhile
 
 
@@ -42,3 +47,16 @@ def test_errors_of_the_body_are_raised_when_work_has_ended():
     with pytest.raises(KeyError), meanwhile(lambda: made.append(1)):
         raise KeyError
     assert made == [1]
+
+
+def test_no_interrupt_is_lost():
+    """A thread that goes would call functions of Python in a finalizer, here on this thread."""
+
+    def work():
+        with meanwhile(lambda: None):
+            pass
+
+    work()
+    gc.collect()
+    modules = (_weakrefset, kept_threads, meanwhile_module)
+    assert len(list(each_interrupt(work, *modules))) > 3

@@ -14,7 +14,7 @@ import xla_backend
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.evaluator import evaluate_partitioned
 from xla_backend.hlo.parser import parse_module
-from xla_backend.runtime import participant_threads
+from xla_backend.process import kept_threads
 from xla_backend.runtime.custom_calls import register_custom_call
 from xla_backend.runtime.hlo_client import host_device
 
@@ -117,7 +117,7 @@ def test_threads_are_used_again():
     for _ in range(20):
         run.run_arrays_together(given)
     assert threading.active_count() <= before
-    assert len(participant_threads._idle) >= 3
+    assert len(kept_threads._idle) >= 3
 
 
 # -- failures --------------------------------------------------------------------------------------
