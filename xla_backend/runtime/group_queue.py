@@ -156,10 +156,23 @@ class GroupQueue:
             if type(job) is not GroupJob:
                 job.wait()
         while len(runs) >= _MOST_RUNS:
-            runs[0].look(_SLICE)
-            self.reap()
+            self._wait_for_first()
         self._owner = thread
         return True
+
+    def _wait_for_first(self) -> None:
+        try:
+            first = self._runs[0]
+        except IndexError:  # another thread has let go of all
+            return
+        try:
+            while not first.is_over:
+                first.look(_SLICE)
+                self.wake()
+        except BaseException:
+            self.doubt()
+            raise
+        self.reap()
 
     def submit(self, work: Callable[[], None], after: Sequence[Job], origin: Origin) -> GroupJob:
         """The job of a program.
@@ -182,13 +195,14 @@ class GroupQueue:
     def reap(self) -> None:
         """Forget programs that have ended."""
         runs = self._runs
-        while True:
+        while runs:
             try:
-                if not runs[0].is_over:
+                first = runs[0]
+                if not first.is_over:
                     return
-                runs.remove(runs[0])
-            except (IndexError, ValueError):  # there is none, or another thread does the same
-                break
+                runs.remove(first)
+            except (IndexError, ValueError):  # another thread does the same
+                continue
         self._doubtful = False
 
     def _serve(self) -> None:
