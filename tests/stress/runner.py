@@ -33,7 +33,8 @@ class Outcome:
     def __str__(self) -> str:
         line = f"{'ok  ' if self.passed else 'FAIL'} {self.name} seed {self.seed} {self.took:.0f} s"
         if self.passed:
-            return line
+            said = self.output.strip().rpartition("\n")[2]
+            return f"{line}: {said}" if said else line
         how = "ran past its time" if self.status is None else f"status {self.status}"
         again = f"python -m tests.stress {self.name} --seed {self.seed} --seconds {self.seconds:g}"
         return f"{line}: {how}\n{self.output}\nagain: {again}"

@@ -11,7 +11,7 @@ SECONDS = 1
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks and reads /proc")
-@sampled("name", SCENARIOS, every=2)
+@sampled("name", sorted({*SCENARIOS} - {"processes"}), every=2)
 def test_scenario(name):
     outcome = run_scenario(name, 0, SECONDS)
     assert outcome.passed, str(outcome)

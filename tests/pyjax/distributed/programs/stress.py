@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from types import FrameType
 from typing import Any
 
@@ -43,20 +44,29 @@ class Fault(Exception):
     """What a process fails with."""
 
 
-raised = 0
+# Where the handler interrupted this process, and what Python printed and forgot of what it raised.
+alarms: list[str] = []
+forgotten: list[str] = []
 
 
 def alarm(number: int, frame: FrameType | None) -> None:
-    global raised
-    raised += 1
+    alarms.append("".join(traceback.format_stack(frame)))
     raise Alarm
+
+
+def unraisable(found: sys.UnraisableHookArgs) -> None:
+    """Nothing that is raised in a finalizer arrives; the standard library has some in Python."""
+    if isinstance(found.exc_value, Alarm):
+        forgotten.append(f"{found.object}")
+    else:
+        sys.__unraisablehook__(found)
 
 
 def comes_from_alarm(error: BaseException | None) -> bool:
     """Whether it is what the handler raised, or came of it."""
-    while error is not None and not isinstance(error, Alarm):
-        error = error.__cause__ or error.__context__
-    return error is not None
+    if error is None or isinstance(error, Alarm):
+        return error is not None
+    return comes_from_alarm(error.__cause__) or comes_from_alarm(error.__context__)
 
 
 def mesh() -> Mesh:
@@ -183,13 +193,16 @@ def agreed(good: bool) -> bool:
 
 
 signal.signal(signal.SIGALRM, alarm)
+sys.unraisablehook = unraisable
 done = dict.fromkeys(PIECES, 0)
 interrupts = steps = 0
 end = time.monotonic() + SECONDS
 while True:
     piece = common.choice(PIECES)
     interrupted = common.random() < 0.5 and common.randrange(COUNT) == ME
-    good, before, heard = False, raised, False
+    good, heard, text = False, False, ""
+    alarms.clear()
+    forgotten.clear()
     time.sleep(own.choice([0, 1e-3, 1e-2]) * own.random())
     state = common.getstate()
     try:
@@ -202,8 +215,10 @@ while True:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except (Alarm, Fault, *ERRORS) as error:  # the last two of this process, or of another one
         heard = comes_from_alarm(error)
+        text = "".join(traceback.format_exception(error))
         interrupts += heard
-    assert heard == (raised > before), "an alarm was lost"
+    lost = len(alarms) - heard - len(forgotten)
+    assert lost == 0, f"an alarm was lost; it came at\n{''.join(alarms)}and this arrived\n{text}"
     # The same draws follow, wherever the step ended.
     common.setstate(state)
     common.random()
