@@ -1,8 +1,9 @@
 """Programs over several CPU devices: python -m benchmarks.several_devices [pattern].
 
-Weak scaling of data-parallel training (every device has as many rows, whatever their number), and
-collectives by size, pyjax beside JAX where that is installed. Devices of one process share its
-cores: with more devices than cores a step takes longer by as much as there is more to do.
+Weak scaling of data-parallel training (every device has as many rows, whatever their number), what
+it exchanges alone, and collectives by size, pyjax beside JAX where that is installed. Devices of
+one process share its cores: with more devices than cores a step takes longer by as much as there is
+more to do.
 """
 
 from __future__ import annotations
@@ -52,6 +53,21 @@ def training(f: Framework, count: int) -> Step:
     return lambda: f.ready(step(weights, x))
 
 
+def exchange(f: Framework, count: int) -> Step:
+    """What such a step exchanges, alone: the sums of the gradients."""
+    mesh, spec = mesh_of(f, count), f.top.sharding.PartitionSpec("i")
+    rng = np.random.default_rng(0)
+    sharding = f.top.sharding.NamedSharding(mesh, spec)
+    make = lambda: rng.normal(size=(count * 512, 512)).astype(np.float32)
+    gradients = f.top.device_put([make() for _ in range(3)], sharding)
+    sums = lambda parts: [f.lax.psum(part, "i") for part in parts]
+    whole = f.top.sharding.PartitionSpec()
+    run = f.top.jit(
+        f.top.shard_map(sums, mesh=mesh, in_specs=spec, out_specs=whole, check_vma=False)
+    )
+    return lambda: f.ready(run(gradients))
+
+
 def _over_ring(f: Framework, x: Any, count: int) -> Any:
     return f.lax.ppermute(x, "i", [(d, (d + 1) % count) for d in range(count)])
 
@@ -84,6 +100,8 @@ def rows() -> Iterator[tuple[str, Callable[[Framework], Step], float]]:
     """Name of a row, what makes its program, and the seconds to spend on each contender."""
     for count in DEVICES:
         yield f"training, {count} x {ROWS} rows", partial(training, count=count), 0.6
+    for count in DEVICES[1:]:
+        yield f"its sums alone, {count} devices", partial(exchange, count=count), 0.3
     for name in COLLECTIVES:
         for count in GROUPS:
             for size in SIZES:

@@ -20,7 +20,7 @@ SEVERAL_DEVICES = """
 import numpy as np
 import pyjax
 from benchmarks.__main__ import frameworks
-from benchmarks.several_devices import COLLECTIVES, collective, rows, training
+from benchmarks.several_devices import COLLECTIVES, collective, exchange, rows, training
 
 pyjax.config.update("jax_num_cpu_devices", 2)
 f = frameworks(with_jax=False)["pyjax"]
@@ -37,7 +37,8 @@ for name, (size, value) in expected.items():
 alone, split = (training(f, count)() for count in (1, 2))
 assert [w.shape for w in split] == [(512, 512)] * 3
 assert len(split[0].devices()) == 2 and len(alone[0].devices()) == 1
-assert len({name for name, _, _ in rows()}) == len(list(rows())) == 44
+assert [(w.shape, w.is_fully_replicated) for w in exchange(f, 2)()] == [((512, 512), True)] * 3
+assert len({name for name, _, _ in rows()}) == len(list(rows())) == 47
 """
 
 
