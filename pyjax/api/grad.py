@@ -22,7 +22,7 @@ from pyjax.core.debug_info import DebugInfo
 from pyjax.core.errors import fail, new_error
 from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_location
-from pyjax.core.structural import ones_like_aval
+from pyjax.core.structural import ones_like_aval, pvary
 from pyjax.core.trace_state import state
 from pyjax.core.tree_util import tree_flatten, tree_unflatten
 from pyjax.interpreters import ad
@@ -167,7 +167,7 @@ def _one(aval: Any) -> Any:
         python = complex(1) if aval.dtype.kind == "c" else 1.0
         value = python if abstractify(python) is aval else value
     if is_staging(state.traces[0]):
-        return value
+        return pvary(value, aval.vma) if aval.vma else value
     key = (aval, default_device())
     found = _ones.get(key)
     if found is None or found.is_deleted():

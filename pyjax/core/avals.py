@@ -39,8 +39,18 @@ class Split(NamedTuple):
 
     @property
     def summed_axes(self) -> tuple[Any, ...]:
-        """`unreduced`, in the order of the mesh."""
-        return tuple(name for name in self.mesh.axis_names if name in self.unreduced)
+        """Those of `unreduced`, in the order of the mesh, along which summands are stored: inside
+        of shard_map a device has its own only."""
+        manual = self.mesh.manual_axes
+        return tuple(
+            name for name in self.mesh.axis_names if name in self.unreduced and name not in manual
+        )
+
+    @property
+    def manual_sums(self) -> tuple[frozenset[Any], frozenset[Any]]:
+        """`unreduced` and `reduced`, of the axes that a shard_map around has made manual."""
+        manual = self.mesh.manual_axes
+        return self.unreduced.intersection(manual), self.reduced.intersection(manual)
 
     def says_something(self) -> bool:
         """Whether the array is not whole along all axes."""
@@ -71,6 +81,9 @@ class AbstractValue:
 
     def to_tangent_aval(self) -> AbstractValue:
         raise NotImplementedError
+
+    def to_cotangent_aval(self) -> AbstractValue:
+        return self.to_tangent_aval()
 
     def strip_weak_type(self) -> AbstractValue:
         return self
@@ -216,8 +229,13 @@ class ShapedArray(AbstractValue):
 
     @property
     def manual_axis_type(self) -> Any:
-        """What the array is along the manual axes of a mesh; None: the same along all."""
-        return _manual_axis_type_of[0](self) if self.vma else None
+        """What the array is along the manual axes of a mesh."""
+        return _manual_axis_type_of[0](self)
+
+    @property
+    def mat(self) -> Any:
+        """`manual_axis_type`."""
+        return self.manual_axis_type
 
     def _dims_text(self) -> str:
         return ",".join(map(str, self.shape))
@@ -237,6 +255,11 @@ class ShapedArray(AbstractValue):
         return tangent
 
     at_least_vspace = to_tangent_aval
+
+    def to_cotangent_aval(self) -> ShapedArray:
+        """Aval of cotangents: that of tangents, but for what types say of sums over mesh axes."""
+        tangent = self.to_tangent_aval()
+        return tangent if self.split is None else tangent.with_split(self.cotangent_split())
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """`float32[2,3]`, or with `short_dtypes` (jaxprs) `f32[2,3]`."""
@@ -284,8 +307,9 @@ def set_sharding_of_avals(
 
 
 def sharding_of_split(split: Split) -> Any:
-    """A split as a NamedSharding, over a mesh without devices."""
-    return _named_sharding_of[0](split)
+    """A split as a NamedSharding, over a mesh without devices; None where it is of manual axes
+    only, of which shardings say nothing."""
+    return _named_sharding_of[0](split) if split.mesh.explicit_axes else None
 
 
 class HasAval:
@@ -596,8 +620,8 @@ def physical_aval(aval: Any) -> Any:
     key_shape; a sum that is still to be made has a leading dimension of summands for each axis over
     which it is."""
     split = aval.split
-    if split is not None and split.unreduced:
-        sizes = [split.mesh.shape[name] for name in split.summed_axes]
+    if split is not None and (summed := split.summed_axes):
+        sizes = [split.mesh.shape[name] for name in summed]
         return ShapedArray((*sizes, *aval.shape), aval.dtype, aval.weak_type)
     if isinstance(aval, ShapedArray) and is_extended(aval.dtype):
         return ShapedArray(aval.shape + aval.dtype.key_shape, aval.dtype.physical_dtype)

@@ -21,8 +21,9 @@ from pyjax.core.avals import (
     physical_aval,
     sharding_of_split,
 )
-from pyjax.core.errors import new_error
+from pyjax.core.errors import fail, new_error
 from pyjax.core.extended_dtypes import is_extended
+from pyjax.core.manual_types import check_no_sum, moved, without_sums
 from pyjax.core.primitive import Primitive
 
 add_any_p = Primitive("add_any")
@@ -45,6 +46,11 @@ swap_p = Primitive("swap")
 dimension_p = Primitive("dimension")
 dimension_size_p = Primitive("dimension_size")
 pvary_p = Primitive("pvary")
+# Casts between what values are along manual axes of a mesh (manual_types.py).
+preduced_p = Primitive("preduced")  # invarying to reduced
+reduced_vary_cast_p = Primitive("reduced_vary_cast")  # reduced to varying
+vary_unreduced_cast_p = Primitive("vary_unreduced_cast")  # varying to unreduced
+unreduced_psum_p = Primitive("unreduced_psum")  # unreduced to invarying: the sum is made
 reshard_p = Primitive("reshard")
 random_wrap_p = Primitive("random_wrap")
 
@@ -78,6 +84,9 @@ def full(aval: Any, value: Any) -> Any:
         return np.zeros(aval.shape, dtypes.float0)
     if aval.vma:
         return pvary(full(aval.update(vma=frozenset()), value), aval.vma)
+    if aval.split is not None and any(aval.split.manual_sums):
+        plain = full(without_sums(aval), value)
+        return as_split(pvary(plain, aval.split.manual_sums[0]), aval.split)
     if is_extended(aval.dtype):
         words = full(physical_aval(aval), value)
         return random_wrap_p.bind1(words, impl=aval.dtype.impl)
@@ -163,18 +172,71 @@ def pvary(x: Any, axes: Iterable[Any]) -> Any:
     """
     if not options.check_vma.value:
         return x
-    missing = axis_env.in_order(frozenset(axes) - abstractify(x).vma)
-    return pvary_p.bind1(x, axes=missing) if missing else x
+    aval = abstractify(x)
+    missing = frozenset(axes) - aval.vma
+    if missing:
+        for primitive, some, _ in casts_to_vary(aval, missing):
+            x = primitive.bind1(x, axes=some)
+    return x
+
+
+def casts_to_vary(aval: Any, axes: frozenset[Any]) -> list[tuple[Primitive, tuple[Any, ...], Any]]:
+    """The casts, each with its axes and the type that it gives, of a value that does not vary along
+    these axes to one that does.
+
+    Raises:
+      ValueError: along one of them the value is a sum that is still to be made.
+    """
+    casts = []
+    split = aval.split
+    reduced = frozenset[Any]() if split is None else axes & split.reduced
+    if reduced:
+        aval = moved(aval, reduced, "varying", split.mesh)
+        casts.append((reduced_vary_cast_p, axis_env.in_order(reduced), aval))
+        axes -= reduced
+    if axes:
+        check_no_sum("pvary", aval, axes)
+        aval = aval.update(vma=aval.vma | axes)
+        casts.append((pvary_p, axis_env.in_order(axes), aval))
+    return casts
 
 
 def as_split(x: Any, split: Split | None) -> Any:
-    """The same value, split so over mesh axes of type Explicit; None: whole along them."""
+    """The same value, split so over mesh axes of type Explicit; None: whole along them. Along
+    manual axes it becomes a sum still to be made, or reduced, where it may."""
     have = abstractify(x).split
     if have == split:
         return x
+    if any(s is not None and any(s.manual_sums) for s in (have, split)):
+        return _with_sums(x, split)
     if split is None:
         split = Split(have.mesh, (None,) * len(have.entries))
     return reshard_p.bind1(x, dst_sharding=sharding_of_split(split))
+
+
+def _with_sums(x: Any, split: Split | None) -> Any:
+    """The same value, of a type that says of manual axes what a split says."""
+    aval = abstractify(x)
+    unreduced, reduced = (frozenset[Any](),) * 2 if split is None else split.manual_sums
+    have = (frozenset[Any](),) * 2 if aval.split is None else aval.split.manual_sums
+    if made := have[0] - unreduced:
+        x = unreduced_psum_p.bind1(x, axes=axis_env.in_order(made))
+    if marked := reduced - have[1]:
+        x = preduced_p.bind1(x, axes=axis_env.in_order(marked))
+    if split is not None and (summed := unreduced - have[0]):
+        if not summed <= aval.vma:
+            wanted = aval.update(vma=aval.vma - summed).with_split(split)
+            fail(
+                ValueError,
+                f"Expected cotangent type {wanted.str_short()} but got {aval.str_short()}.",
+                "of a value that is reduced along mesh axes the cotangent is a sum over these that "
+                "is still to be made, and this one is the same on all devices",
+                f"cast the value before: lax.pcast(x, {axis_env.in_order(summed)}, to='varying').",
+            )
+        x = vary_unreduced_cast_p.bind1(x, axes=axis_env.in_order(summed))
+    if lost := have[1] - reduced:
+        check_no_sum("a cotangent", aval, lost)
+    return x
 
 
 def mul(x: Any, y: Any) -> Any:
@@ -198,6 +260,7 @@ __all__ = [
     "broadcast",
     "broadcast_in_dim",
     "broadcast_in_dim_p",
+    "casts_to_vary",
     "convert_element_type",
     "convert_element_type_p",
     "full",
@@ -209,10 +272,12 @@ __all__ = [
     "neg_p",
     "ones_like_aval",
     "optimization_barrier_p",
+    "preduced_p",
     "pvary",
     "pvary_p",
     "reduce_sum",
     "reduce_sum_p",
+    "reduced_vary_cast_p",
     "reshape",
     "reshape_p",
     "reshard_p",
@@ -222,5 +287,7 @@ __all__ = [
     "sub_p",
     "transpose",
     "transpose_p",
+    "unreduced_psum_p",
+    "vary_unreduced_cast_p",
     "zeros_like_aval",
 ]

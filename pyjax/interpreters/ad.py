@@ -280,7 +280,7 @@ def backward_pass(
       Per input, its cotangent (or Zero); for non-linear inputs, Zero.
     """
     if all(type(ct) is Zero for ct in cotangents):
-        return [Zero(v.aval.to_tangent_aval()) for v in jaxpr.invars]
+        return [Zero(v.aval.to_cotangent_aval()) for v in jaxpr.invars]
     if jaxpr.effects and holds_refs(jaxpr):
         jaxpr = without_own_refs(jaxpr)
     linear: set[Var] = set()
@@ -306,7 +306,7 @@ def backward_pass(
             present = False
             for i, ct in enumerate(out_cts):
                 if ct is None:
-                    out_cts[i] = Zero(eqn.outvars[i].aval.to_tangent_aval())
+                    out_cts[i] = Zero(eqn.outvars[i].aval.to_cotangent_aval())
                 else:
                     present = True
             if not present:
@@ -336,7 +336,7 @@ def backward_pass(
     result = []
     for v in jaxpr.invars:
         ct = cts.get(v)
-        result.append(Zero(v.aval.to_tangent_aval()) if ct is None else ct)
+        result.append(Zero(v.aval.to_cotangent_aval()) if ct is None else ct)
     return result
 
 
@@ -459,7 +459,7 @@ def _transpose_jaxpr(
             UndefinedPrimal(a) if lin else next(nonlinear) for a, lin in zip(in_avals, linear_in)
         ]
         cts = [
-            next(dense) if nz else Zero(a.to_tangent_aval())
+            next(dense) if nz else Zero(a.to_cotangent_aval())
             for nz, a in zip(nonzero_cts, out_avals)
         ]
         found = backward_pass(closed.jaxpr, closed.consts, primals, cts)
@@ -468,7 +468,7 @@ def _transpose_jaxpr(
         return [ct for ct in found if type(ct) is not Zero]
 
     avals = [a for a, lin in zip(in_avals, linear_in) if not lin]
-    avals += [a.to_tangent_aval() for a, nz in zip(out_avals, nonzero_cts) if nz]
+    avals += [a.to_cotangent_aval() for a, nz in zip(out_avals, nonzero_cts) if nz]
     new, _ = trace_to_jaxpr(fun, avals, debug=closed.jaxpr.debug_info)
     return new, tuple(nonzero_out)
 

@@ -336,7 +336,7 @@ def lower_eqn(
 def has_summands(eqn: JaxprEqn) -> bool:
     """Whether an operand or a result is a sum over mesh axes that is still to be made."""
     splits = [a.aval.split for a in (*eqn.invars, *eqn.outvars)]
-    return any(split is not None and split.unreduced for split in splits)
+    return any(split is not None and split.summed_axes for split in splits)
 
 
 # How equations on such sums are lowered: `rule(context, equation, operands)`. Others are linear in
@@ -350,7 +350,7 @@ def lower_each_summand(
     context: LoweringContext, eqn: JaxprEqn, operands: list[Instruction]
 ) -> list[Instruction]:
     """The primitive, batched over the leading dimensions along which summands lie."""
-    is_sum = [a.aval.split is not None and bool(a.aval.split.unreduced) for a in eqn.invars]
+    is_sum = [a.aval.split is not None and bool(a.aval.split.summed_axes) for a in eqn.invars]
     split = eqn.invars[is_sum.index(True)].aval.split
     params = dict(eqn.params)
     for name in params.keys() & {"sharding", "out_sharding"}:

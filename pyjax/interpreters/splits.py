@@ -122,6 +122,9 @@ def _with_entries(operation: Operation, aval: Any, found: Entries | Split) -> An
 
 
 def _no_rule(operation: Operation) -> Sequence[Entries | Split]:
+    if not operation.mesh.explicit_axes:  # all that is said is of manual axes
+        refuse_sums(operation)
+        return [(None,) * len(getattr(a, "shape", ())) for a in operation.results]
     fail(
         ShardingTypeError,
         f"sharding rule for {operation.primitive} is not implemented.",
@@ -134,17 +137,23 @@ def _no_rule(operation: Operation) -> Sequence[Entries | Split]:
 
 def refuse_sums(operation: Operation) -> None:
     """Raise for operands that are sums still to be made, or that are marked for such cotangents,
-    where nothing says what becomes of them."""
+    where nothing says what becomes of them. Inside of shard_map results are marked no more: they
+    are the same on all devices, as the operands are, and have no such cotangents."""
     for aval in operation.operands:
         split = aval.split
-        if split is not None and (split.unreduced or split.reduced):
+        if split is not None and (split.unreduced or split.reduced - split.manual_sums[1]):
             kind = "unreduced" if split.unreduced else "reduced"
             fail(
                 NotImplementedError,
                 f"{kind} rule for {operation.primitive} is not implemented.",
                 f"the operands are {operation.texts()}",
-                "make the sums before: jax.sharding.reshard(x, P(...)).",
+                f"make the sums before: {_how_to_sum(operation.mesh)}.",
             )
+
+
+def _how_to_sum(mesh: Any) -> str:
+    is_manual = not mesh.explicit_axes
+    return "lax.psum(x, axes)" if is_manual else "jax.sharding.reshard(x, P(...))"
 
 
 def elementwise(operation: Operation) -> list[Split]:
@@ -192,7 +201,9 @@ def _sums(operation: Operation) -> tuple[frozenset[Any], frozenset[Any]]:
                 f"All inputs of {operation.primitive} should be reduced across the same mesh axes. "
                 f"Got {operation.texts()}",
                 "the cotangent of such an array is a sum over these axes, which the other's is not",
-                "reshard one of them as the other.",
+                "reshard one of them as the other."
+                if operation.mesh.explicit_axes
+                else "cast one of them as the other: lax.pcast(x, axes, to='reduced').",
             )
     return frozenset(), axes
 
@@ -216,5 +227,5 @@ def _times_a_sum(
         f"operation does not allow this because there will be implicit communication. Got "
         f"{operation.texts()}",
         "one of them is a sum over mesh axes that is still to be made",
-        "make it before: jax.sharding.reshard(x, P(...)).",
+        f"make it before: {_how_to_sum(operation.mesh)}.",
     )

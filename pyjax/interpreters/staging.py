@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import axis_env, dtypes, jaxpr_text  # noqa: F401  (installs the printer)
+from pyjax.core import dtypes, jaxpr_text  # noqa: F401  (installs the printer)
 from pyjax.core.avals import MeshArray, ShapedArray, abstractify
 from pyjax.core.call_chains import current_frame, in_traced_code
 from pyjax.core.check_jaxpr import check_jaxpr
@@ -25,7 +25,12 @@ from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.refs import AbstractRef
 from pyjax.core.source_info import summarize
-from pyjax.core.structural import convert_element_type, convert_element_type_p, dimension_p, pvary_p
+from pyjax.core.structural import (
+    casts_to_vary,
+    convert_element_type,
+    convert_element_type_p,
+    dimension_p,
+)
 from pyjax.core.trace import (
     CustomCall,
     Trace,
@@ -221,10 +226,9 @@ class StagingTrace(Trace):
         wanted, found = variation(primitive, axes, out_avals, params)
         for i, (have, want) in enumerate(zip(axes, wanted)):
             if not have >= want and isinstance(atoms[i].aval, ShapedArray):
-                cast = [atoms[i].aval.update(vma=have | want)]
-                missing = axis_env.in_order(want - have)
-                (made,) = self.emit(pvary_p, [atoms[i]], cast, {"axes": missing})
-                atoms[i] = made.atom
+                for cast, missing, aval in casts_to_vary(atoms[i].aval, want - have):
+                    (made,) = self.emit(cast, [atoms[i]], [aval], {"axes": missing})
+                    atoms[i] = made.atom
         out_avals = split_results(primitive, [a.aval for a in atoms], out_avals, params)
         if found is not None:
             out_avals = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
 
@@ -26,6 +27,28 @@ varying_rules: dict[Primitive, VaryingRule] = {}
 def vma_of(avals: Sequence[Any]) -> list[Axes]:
     """Along which mesh axes values of these types vary."""
     return [a.vma for a in avals]
+
+
+def along_too(what: str, aval: Any, axes: Axes) -> Axes:
+    """Along which axes a value of this type varies, if devices along some choose for themselves
+    which it is. Along those where it is one of the summands of a sum that is still to be made, it
+    stays that.
+
+    Raises:
+      ValueError: along one of them its cotangent is such a sum, which needs the same on all.
+    """
+    split = aval.split
+    if split is None:
+        return aval.vma | axes
+    if marked := axes & split.reduced:
+        fail(
+            ValueError,
+            f"{what} is of type {aval.str_short()}, which says that it is the same on all devices "
+            f"along {set(marked)}.",
+            "what chooses it may differ from device to device along these axes",
+            f"cast it in the function: lax.pcast(x, {tuple(marked)}, to='varying').",
+        )
+    return aval.vma | (axes - split.unreduced)
 
 
 def joined(operands: list[Axes], results: Sequence[Any], params: dict[str, Any]) -> Variation:

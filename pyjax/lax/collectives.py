@@ -20,13 +20,14 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.dtypes import to_inexact_dtype
 from pyjax.core.effects import NamedAxisEffect
 from pyjax.core.errors import fail
+from pyjax.core.manual_types import check_no_sum, moved, one_state, state_along, states_along
 from pyjax.core.primitive import Primitive
-from pyjax.core.structural import pvary
+from pyjax.core.structural import preduced_p, pvary, unreduced_psum_p
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import not_mapped
 from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported
-from pyjax.interpreters.varying import Variation, joined, varying_rules
+from pyjax.interpreters.varying import Variation, as_typed, joined, varying_rules
 from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
 from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups
@@ -37,6 +38,7 @@ from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import iota
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import identity_of, reduce_max, reduce_min, reduce_or, reduce_sum
+from pyjax.sharding.mesh import get_abstract_mesh
 from xla_backend.hlo.opcode import Opcode
 
 AxisName = Any
@@ -52,6 +54,28 @@ def check_bound(axis_name: AxisName) -> None:
             axis_env.axis_size(name)  # raises NameError, naming the axes that are bound
 
 
+def with_state(what: str, aval: Any, axes: tuple[Any, ...], source: str, to: str) -> Any:
+    """The type of the result of an operation on a value that along these axes is `source`, and
+    becomes `to` (core/manual_types.py). Types that say nothing of mesh axes stay.
+
+    Raises:
+      ValueError: it is something else.
+    """
+    if not options.check_vma.value:
+        return aval
+    if states_along(aval, axes) != {source}:
+        fail(
+            ValueError,
+            f"{what} only accepts inputs that are {source}. Got {aval.str_short(True)} and "
+            f"axes={axes}",
+            f"along {', '.join(f'{a!r} it is {state_along(aval, a)}' for a in axes)}",
+            "cast it before: lax.pcast(x, axes, to='varying')."
+            if source == "varying"
+            else f"name axes along which the value is {source}.",
+        )
+    return moved(aval, axes, to, get_abstract_mesh())
+
+
 def named_effects(*avals: Any, **params: Any) -> frozenset:
     axes = params.get("axes", params.get("axis_name", ()))
     return frozenset(NamedAxisEffect(n) for n in names_of(axes) if not isinstance(n, int))
@@ -60,9 +84,16 @@ def named_effects(*avals: Any, **params: Any) -> frozenset:
 # -- psum, pmax, pmin ------------------------------------------------------------------------------
 
 
-def _reduction_aval(*avals: ShapedArray, axes: tuple[Any, ...], **groups: Any) -> list[ShapedArray]:
-    check_bound(axes)
-    return list(avals)
+def _checked(name: str) -> Callable[..., list[ShapedArray]]:
+    """The types of a collective that takes no sums that are still to be made along its axes."""
+
+    def abstract_eval(*avals: ShapedArray, axes: tuple[Any, ...], **groups: Any) -> list[Any]:
+        check_bound(axes)
+        for aval in avals:
+            check_no_sum(name, aval, axes)
+        return list(avals)
+
+    return abstract_eval
 
 
 def _define_reduction(
@@ -72,6 +103,7 @@ def _define_reduction(
     of_constant: Any,
     jvp: Any,
     transpose: Any = None,
+    abstract_eval: Any = None,
 ) -> Any:
     def collective(
         axis_name: Any, axis_size: int, args: Any, dims: Any, *, axes: Any, **groups: Any
@@ -97,8 +129,8 @@ def _define_reduction(
         transpose = transpose_rule if jvp is LINEAR else Unsupported(f"{name} is not linear")
     primitive = define(
         name,
-        multiple_results=name != "psum_invariant",
-        abstract_eval=_reduction_aval,
+        multiple_results=name not in ("psum_invariant", "unreduced_psum"),
+        abstract_eval=abstract_eval or _checked(name.removesuffix("_invariant")),
         jvp=jvp,
         transpose=transpose,
         batching=batching,
@@ -140,6 +172,30 @@ def _psum_invariant_transpose(cts: Sequence[Any], *args: Any, axes: Any) -> list
 psum_invariant_p: Primitive = _define_reduction(
     "psum_invariant", Opcode.ADD, reduce_sum, _times_size, LINEAR, _psum_invariant_transpose
 )
+
+
+# Of a value that is one of the summands of a sum still to be made. Its cotangent is the same on all
+# devices, as that of the result is, and what is computed from it is such a sum.
+def _unreduced_psum_aval(x: ShapedArray, *, axes: tuple[Any, ...]) -> ShapedArray:
+    check_bound(axes)
+    return with_state("unreduced_psum", x, axes, "unreduced", "invarying")
+
+
+def _unreduced_psum_transpose(cts: Sequence[Any], *args: Any, axes: Any) -> list[Any]:
+    return [ct if type(ct) is ad.Zero else preduced_p.bind1(ct, axes=axes) for ct in cts]
+
+
+_define_reduction(
+    "unreduced_psum",
+    Opcode.ADD,
+    reduce_sum,
+    _times_size,
+    LINEAR,
+    _unreduced_psum_transpose,
+    _unreduced_psum_aval,
+)
+varying_rules[unreduced_psum_p] = as_typed
+
 _no_extremum_jvp = Unsupported("differentiate jnp.max over lax.all_gather of the operand instead")
 _same = lambda x, size: x
 pmax_p: Primitive = _define_reduction("pmax", Opcode.MAXIMUM, reduce_max, _same, _no_extremum_jvp)
@@ -170,13 +226,21 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
             )
         if mesh:
             axes = tuple(n for n in names if n in mesh)
-            leaves = [psum_invariant_p.bind1(v, axes=axes) for v in leaves]
+            leaves = [_psum_invariant(v, axes) for v in leaves]
             names = tuple(n for n in names if n not in mesh)
             if not names:
                 return tree_unflatten(tree, leaves)
     if groups is not None and len({len(group) for group in groups}) > 1:
         return tree_unflatten(tree, _reduce_unequal(primitive, leaves, names, groups))
     return tree_unflatten(tree, primitive.bind_all(*leaves, axes=names, axis_index_groups=groups))
+
+
+def _psum_invariant(x: Any, axes: tuple[Any, ...]) -> Any:
+    aval = aval_of(x)
+    if "unreduced" not in states_along(aval, axes):
+        return psum_invariant_p.bind1(x, axes=axes)
+    one_state("jax.lax.psum", aval, axes)
+    return unreduced_psum_p.bind1(x, axes=axis_env.in_order(axes))
 
 
 def _reduce_unequal(primitive: Any, leaves: Any, names: tuple[Any, ...], groups: Groups) -> Any:

@@ -4,7 +4,7 @@ psum_scatter, all_to_all, pbroadcast.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,14 @@ from pyjax.core import axis_env
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.manual_types import check_no_sum, one_state, states_along
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import moveaxis
 from pyjax.core.tree_util import tree_map
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import LINEAR
-from pyjax.interpreters.varying import Variation, varying_rules
+from pyjax.interpreters.varying import Variation, as_typed, varying_rules
 from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import mul
 from pyjax.lax.collectives import (
@@ -31,10 +32,11 @@ from pyjax.lax.collectives import (
     names_of,
     one_name,
     varying_after,
+    with_state,
 )
 from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups, group_size
 from pyjax.lax.collectives_lowering import lowering_over_mesh
-from pyjax.lax.common import canonical_axis, dtype_of, shape_of
+from pyjax.lax.common import aval_of, canonical_axis, dtype_of, shape_of
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
 from pyjax.lax.nary import define, expand_to
@@ -69,12 +71,31 @@ def _all_gather_aval(
     **groups: Any,
 ) -> list[ShapedArray]:
     check_bound(axis_name)
+    if not tiled:
+        return [x.with_dim(all_gather_dimension, axis_size)]
     shape = list(x.shape)
-    if tiled:
-        shape[all_gather_dimension] *= axis_size
-    else:
-        shape.insert(all_gather_dimension, axis_size)
+    shape[all_gather_dimension] *= axis_size
     return [x.update(shape=tuple(shape))]
+
+
+def _checked(name: str, shapes: Callable[..., list[ShapedArray]]) -> Callable[..., Any]:
+    """The types of a collective that takes no sums that are still to be made along its axis."""
+
+    def abstract_eval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedArray]:
+        check_no_sum(name, x, names_of(axis_name))
+        return shapes(x, axis_name=axis_name, **params)
+
+    return abstract_eval
+
+
+def _with_states(name: str, shapes: Any, source: str, to: str) -> Callable[..., Any]:
+    """The types of a collective whose operand is `source` along its axis, and the result `to`."""
+
+    def abstract_eval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedArray]:
+        (aval,) = shapes(x, axis_name=axis_name, **params)
+        return [with_state(name, aval, names_of(axis_name), source, to)]
+
+    return abstract_eval
 
 
 def _merge(x: Array, at: int) -> Array:
@@ -131,7 +152,20 @@ def _all_gather_invariant_transpose(
     return [mine if tiled else squeeze(mine, (all_gather_dimension,))]
 
 
-def _define_all_gather(name: str, transpose_rule: Any) -> Primitive:
+def _all_gather_reduced_transpose(
+    cts: Sequence[Any],
+    x: Any,
+    *,
+    all_gather_dimension: int,
+    **params: Any,
+) -> list[Any]:
+    (ct,) = cts
+    if type(ct) is ad.Zero:
+        return [ad.Zero(x.aval)]
+    return [unreduced_reduce_scatter_p.bind1(ct, scatter_dimension=all_gather_dimension, **params)]
+
+
+def _define_all_gather(name: str, transpose_rule: Any, abstract_eval: Any) -> Primitive:
     def batching(
         count: int, args: Any, dims: Any, *, all_gather_dimension: int, **params: Any
     ) -> Any:
@@ -141,7 +175,7 @@ def _define_all_gather(name: str, transpose_rule: Any) -> Primitive:
 
     primitive = define(
         name,
-        abstract_eval=_all_gather_aval,
+        abstract_eval=abstract_eval,
         jvp=LINEAR,
         transpose=transpose_rule,
         batching=batching,
@@ -152,10 +186,20 @@ def _define_all_gather(name: str, transpose_rule: Any) -> Primitive:
     return primitive
 
 
-all_gather_p = _define_all_gather("all_gather", _all_gather_transpose)
+_gathered = _checked("all_gather", _all_gather_aval)
+all_gather_p = _define_all_gather("all_gather", _all_gather_transpose, _gathered)
 varying_rules[all_gather_p] = varying_after
 # Where types say along which mesh axes values vary: the result does not vary along this one.
-all_gather_invariant_p = _define_all_gather("all_gather_invariant", _all_gather_invariant_transpose)
+all_gather_invariant_p = _define_all_gather(
+    "all_gather_invariant", _all_gather_invariant_transpose, _gathered
+)
+# And the cotangent of the result is a sum that is still to be made.
+all_gather_reduced_p = _define_all_gather(
+    "all_gather_reduced",
+    _all_gather_reduced_transpose,
+    _with_states("all_gather_reduced", _all_gather_aval, "varying", "reduced"),
+)
+varying_rules[all_gather_reduced_p] = as_typed
 
 
 def _all_gather_invariant_variation(
@@ -166,6 +210,13 @@ def _all_gather_invariant_variation(
 
 
 varying_rules[all_gather_invariant_p] = _all_gather_invariant_variation
+
+
+_STATES = {
+    "varying": all_gather_p,
+    "invarying": all_gather_invariant_p,
+    "reduced": all_gather_reduced_p,
+}
 
 
 def all_gather(
@@ -183,7 +234,8 @@ def all_gather(
     Args:
       axis_index_groups: lists of positions, all of one size: each gets the values of its group.
       to: what the types inside of a shard_map say of the result: that it may differ from device to
-        device ("varying"), or that it is the same on all ("invarying").
+        device ("varying"), that it is the same on all ("invarying"), or that besides its cotangent
+        is a sum that is still to be made ("reduced"), for which x has to vary along the axis.
 
     >>> pyjax.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(jnp.arange(2))
     Array([[0, 1],
@@ -191,11 +243,19 @@ def all_gather(
     """
     check_bound(axis_name)
     groups = checked_groups("all_gather", axis_name, axis_index_groups)
-    if to not in ("varying", "invarying"):
+    if to not in _STATES:
         fail(
-            ValueError if to != "reduced" else NotImplementedError,
+            ValueError,
             f"Got unexpected `to` value {to!r} for all_gather.",
-            fix='Allowed `to` values are "varying" and "invarying".',
+            fix='Allowed `to` values are "varying", "invarying" and "reduced".',
+        )
+    if to != "varying" and groups is not None:
+        fail(
+            NotImplementedError,
+            f"all_gather(..., to={to!r}) with axis_index_groups.",
+            "its result differs from group to group, and types say of whole axes only what values "
+            "are.",
+            "leave out `to`.",
         )
     names = names_of(axis_name) if groups is None else (one_name(axis_name),)
 
@@ -220,9 +280,8 @@ def _all_gather_one(
         "axis_size": group_size(name, groups),
         "tiled": tiled,
     }
-    invariant = to == "invarying" and options.check_vma.value and axis_env.mesh_axes((name,))
-    if invariant and groups is None:
-        return all_gather_invariant_p.bind1(v, **params)
+    if to != "varying" and options.check_vma.value and axis_env.mesh_axes((name,)):
+        return _STATES[to].bind1(v, **params)
     return all_gather_p.bind1(v, axis_index_groups=groups, **params)
 
 
@@ -236,10 +295,10 @@ def _reduce_scatter_aval(
     **groups: Any,
 ) -> list[ShapedArray]:
     check_bound(axis_name)
+    if not tiled:
+        return [x.without_dim(scatter_dimension)]
     shape = list(x.shape)
     shape[scatter_dimension] //= axis_size
-    if not tiled:
-        del shape[scatter_dimension]
     return [x.update(shape=tuple(shape))]
 
 
@@ -254,33 +313,45 @@ def _reduce_scatter_collective(
     return [reshape(total, (*shape[:d], size, shape[d] // size, *shape[d + 1 :]))], [d]
 
 
-def _reduce_scatter_transpose(
-    cts: Sequence[Any], x: Any, *, scatter_dimension: int, **params: Any
-) -> list[Any]:
-    (ct,) = cts
-    if type(ct) is ad.Zero:
-        return [ad.Zero(x.aval)]
-    return [all_gather_p.bind1(ct, all_gather_dimension=scatter_dimension, **params)]
+def _define_reduce_scatter(name: str, gather: Primitive, abstract_eval: Any) -> Primitive:
+    """`gather`: its transpose."""
+
+    def transpose_rule(
+        cts: Sequence[Any], x: Any, *, scatter_dimension: int, **params: Any
+    ) -> list[Any]:
+        (ct,) = cts
+        if type(ct) is ad.Zero:
+            return [ad.Zero(x.aval)]
+        return [gather.bind1(ct, all_gather_dimension=scatter_dimension, **params)]
+
+    def batching(count: int, args: Any, dims: Any, *, scatter_dimension: int, **params: Any) -> Any:
+        x = move_bdim(args[0], dims[0], 0)
+        return primitive.bind_all(x, scatter_dimension=scatter_dimension + 1, **params), [0]
+
+    primitive = define(
+        name,
+        abstract_eval=abstract_eval,
+        jvp=LINEAR,
+        transpose=transpose_rule,
+        batching=batching,
+        lowering=lowering_over_mesh(name, collectives_lowering.reduce_scatter),
+        effects=named_effects,
+        collective_batching=by_groups(_reduce_scatter_collective),
+    )
+    return primitive
 
 
-def _reduce_scatter_batching(
-    count: int, args: Any, dims: Any, *, scatter_dimension: int, **params: Any
-) -> Any:
-    x = move_bdim(args[0], dims[0], 0)
-    return reduce_scatter_p.bind_all(x, scatter_dimension=scatter_dimension + 1, **params), [0]
-
-
-reduce_scatter_p: Primitive = define(
-    "reduce_scatter",
-    abstract_eval=_reduce_scatter_aval,
-    jvp=LINEAR,
-    transpose=_reduce_scatter_transpose,
-    batching=_reduce_scatter_batching,
-    lowering=lowering_over_mesh("reduce_scatter", collectives_lowering.reduce_scatter),
-    effects=named_effects,
-    collective_batching=by_groups(_reduce_scatter_collective),
+reduce_scatter_p = _define_reduce_scatter(
+    "reduce_scatter", all_gather_p, _checked("reduce_scatter", _reduce_scatter_aval)
 )
 varying_rules[reduce_scatter_p] = varying_after
+# Of a sum that is still to be made.
+unreduced_reduce_scatter_p = _define_reduce_scatter(
+    "unreduced_reduce_scatter",
+    all_gather_reduced_p,
+    _with_states("unreduced_reduce_scatter", _reduce_scatter_aval, "unreduced", "varying"),
+)
+varying_rules[unreduced_reduce_scatter_p] = as_typed
 
 
 def psum_scatter(
@@ -318,18 +389,37 @@ def psum_scatter(
             )
         if dtype_of(v) == np.bool_:
             v = convert_element_type(v, np.int32)
+        summed = _is_sum(v, names, groups)
         for name in names:
-            v = reduce_scatter_p.bind1(
-                v,
-                axis_name=name,
-                axis_size=group_size(name, groups),
-                scatter_dimension=at,
-                axis_index_groups=groups,
-                tiled=tiled or len(names) > 1,
-            )
+            params = {
+                "axis_name": name,
+                "axis_size": group_size(name, groups),
+                "scatter_dimension": at,
+                "tiled": tiled or len(names) > 1,
+            }
+            if summed:
+                v = unreduced_reduce_scatter_p.bind1(v, **params)
+            else:
+                v = reduce_scatter_p.bind1(v, axis_index_groups=groups, **params)
         return squeeze(v, (at,)) if len(names) > 1 and not tiled else v
 
     return tree_map(one, x)
+
+
+def _is_sum(x: Any, names: tuple[Any, ...], groups: Groups | None) -> bool:
+    """Whether types say that it is a sum over these axes that is still to be made."""
+    aval = aval_of(x)
+    if "unreduced" not in states_along(aval, names):
+        return False
+    one_state("jax.lax.psum_scatter", aval, names)
+    if groups is not None:
+        fail(
+            NotImplementedError,
+            f"psum_scatter with axis_index_groups of {aval.str_short()}.",
+            "it is a sum over the whole axis that is still to be made.",
+            "leave out axis_index_groups.",
+        )
+    return True
 
 
 def _all_to_all_aval(
@@ -387,7 +477,7 @@ def _all_to_all_batching(
 
 all_to_all_p: Primitive = define(
     "all_to_all",
-    abstract_eval=_all_to_all_aval,
+    abstract_eval=_checked("all_to_all", _all_to_all_aval),
     jvp=LINEAR,
     transpose=_all_to_all_transpose,
     batching=_all_to_all_batching,

@@ -119,8 +119,8 @@ def reduce_scatter(
     axis_name: Any,
     axis_size: int,
     scatter_dimension: int,
-    axis_index_groups: Any,
     tiled: bool,
+    axis_index_groups: Any = None,
 ) -> Instruction:
     dims = list(x.shape.dimensions)
     dims[scatter_dimension] //= axis_size

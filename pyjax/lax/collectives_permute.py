@@ -11,6 +11,7 @@ from pyjax.core import axis_env
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.manual_types import check_no_sum
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import tree_map
 from pyjax.interpreters import ad
@@ -85,6 +86,7 @@ def _transpose(cts: Sequence[Any], x: Any, *, axis_name: Any, perm: Any) -> list
 
 def _same_aval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedArray]:
     check_bound(axis_name)
+    check_no_sum("ppermute", x, names_of(axis_name))
     return [x]
 
 

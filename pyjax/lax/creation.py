@@ -13,6 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.manual_types import without_sums
 from pyjax.core.structural import as_split, pvary, random_wrap_p
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
@@ -171,8 +172,9 @@ def full_like(
     weak = dtype is None and aval.weak_type
     result = full(target, fill_value, aval.dtype if dtype is None else dtype)
     result = convert(result, None if dtype is not None else aval.dtype, weak)
-    if sharding is None and aval.split is not None and target == aval.shape:
-        result = as_split(result, aval.split)
+    split = without_sums(aval).split
+    if sharding is None and split is not None and target == aval.shape:
+        result = as_split(result, split)
     return result_on(pvary(result, aval.vma) if aval.vma else result, sharding)
 
 

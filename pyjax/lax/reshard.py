@@ -162,7 +162,7 @@ def cotangent_as(aval: Any, function: Callable[..., Any], *operands: Any) -> Any
     """`function(*operands)`, the cotangent of a value of a type, split as it is to be; types do not
     say how that comes about."""
     splits = [split for x in operands if (split := aval_of(x).split) is not None]
-    if not splits:
+    if not any(split.mesh.explicit_axes for split in splits):
         return function(*operands)
     split = aval.cotangent_split() or Split(splits[0].mesh, (None,) * aval.ndim)
     return computed_as("transposition", sharding_of_split(split), function, *operands)

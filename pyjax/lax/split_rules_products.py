@@ -34,7 +34,9 @@ def _dot(operation: Operation) -> Sequence[Result]:
             ShardingTypeError,
             f"lhs or rhs passed to dot_general cannot be unreduced. Got {operation.texts()}",
             "one of them is a sum over mesh axes that is still to be made",
-            "make it before: jax.sharding.reshard(x, P(...)).",
+            "make it before: jax.sharding.reshard(x, P(...))."
+            if operation.mesh.explicit_axes
+            else "make it before: lax.psum(x, axes).",
         )
     left, right = operation.entries
     (lhs_summed, rhs_summed), (lhs_batch, rhs_batch) = operation.params["dimension_numbers"]

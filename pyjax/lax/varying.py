@@ -1,7 +1,10 @@
-"""Casts between types of values that vary along mesh axes, and those that do not.
+"""Casts between types of values that along mesh axes vary, are the same on all devices, or are
+summands of sums that are still to be made.
 
-Inside of shard_map (with `check_vma=True`) types say along which mesh axes values may vary. `pvary`
-forgets that a value does not; its transpose sums, as `psum_invariant` does, over the axes.
+Inside of shard_map (with `check_vma=True`) types say what values are along mesh axes
+(core/manual_types.py). `pvary` forgets that a value does not vary; its transpose sums, as
+`psum_invariant` does, over the axes. That of a value that is `reduced` says that its cotangent is
+such a sum, and makes none.
 """
 
 from __future__ import annotations
@@ -12,17 +15,26 @@ from typing import Any
 from pyjax._config import options
 from pyjax.core import axis_env
 from pyjax.core.errors import fail, new_error
-from pyjax.core.structural import pvary, pvary_p
+from pyjax.core.manual_types import one_state
+from pyjax.core.primitive import Primitive
+from pyjax.core.structural import (
+    preduced_p,
+    pvary_p,
+    reduced_vary_cast_p,
+    unreduced_psum_p,
+    vary_unreduced_cast_p,
+)
 from pyjax.core.tree_util import tree_map
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.rules import LINEAR
-from pyjax.interpreters.varying import Axes, Variation, varying_rules
+from pyjax.interpreters.varying import Axes, Variation, as_typed, varying_rules
 from pyjax.lax.collectives import (
     check_bound,
     named_effects,
     names_of,
     psum_invariant_p,
+    with_state,
 )
 from pyjax.lax.common import aval_of
 from pyjax.lax.nary import define
@@ -69,18 +81,68 @@ def _pvary_variation(
 varying_rules[pvary_p] = _pvary_variation
 
 
-def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """The same value, of the type of those that vary along mesh axes: inside of shard_map.
-
-    Operations cast by themselves; a carry of a loop that begins with a value that is the same on
-    all devices, and goes on with values that are not, needs it.
+def _define_cast(primitive: Primitive, source: str, to: str, back: Primitive) -> None:
+    """A cast of a value that along its axes is `source`.
 
     Args:
-      axis_name: a mesh axis, or a tuple of them.   to: "varying".
+      back: its transpose.
+    """
+    name = primitive.name
+
+    def abstract_eval(x: Any, *, axes: tuple[Any, ...]) -> Any:
+        check_bound(axes)
+        return with_state(name, x, axes, source, to)
+
+    def transpose(cts: Sequence[Any], x: Any, *, axes: tuple[Any, ...]) -> list[Any]:
+        (ct,) = cts
+        return [ad.Zero(x.aval) if type(ct) is ad.Zero else back.bind1(ct, axes=axes)]
+
+    def along_the_others(
+        axis: Any, size: int, args: Any, dims: Any, *, axes: tuple[Any, ...]
+    ) -> Any:
+        rest = tuple(a for a in axes if a != axis)
+        return primitive.bind_all(*args, axes=rest) if rest else list(args), list(dims)
+
+    define(
+        name,
+        abstract_eval=abstract_eval,
+        jvp=LINEAR,
+        transpose=transpose,
+        batching=lambda size, args, dims, **axes: (primitive.bind_all(*args, **axes), list(dims)),
+        lowering=_pvary_lowering,
+        effects=named_effects,
+        collective_batching=along_the_others,
+    )
+    varying_rules[primitive] = as_typed
+
+
+_define_cast(preduced_p, "invarying", "reduced", unreduced_psum_p)
+_define_cast(vary_unreduced_cast_p, "varying", "unreduced", reduced_vary_cast_p)
+_define_cast(reduced_vary_cast_p, "reduced", "varying", vary_unreduced_cast_p)
+
+# By what a value is, and what it becomes.
+_CASTS = {
+    ("invarying", "varying"): pvary_p,
+    ("invarying", "reduced"): preduced_p,
+    ("varying", "unreduced"): vary_unreduced_cast_p,
+    ("reduced", "varying"): reduced_vary_cast_p,
+}
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """The same value, of another type of what it is along mesh axes: inside of shard_map.
+
+    Operations cast to "varying" by themselves; a carry of a loop that begins with a value that is
+    the same on all devices, and goes on with values that are not, needs it.
+
+    Args:
+      axis_name: a mesh axis, or a tuple of them, along which x is all the same kind of value.
+      to: "varying": it may differ from device to device. "unreduced", of one that varies: those of
+        the devices are summands of a sum that is made later, by `lax.psum` or `lax.psum_scatter`,
+        or outside. "reduced", of one that is the same on all devices: its cotangent is unreduced.
     Raises:
-      ValueError: x varies along an axis already; or the axis is one of vmap.
+      ValueError: x is not of a kind that can become that; or the axis is one of vmap.
       NameError: no such axis is bound, as outside of shard_map.
-      NotImplementedError: `to` is "reduced" or "unreduced".
 
     >>> import pyjax
     >>> from pyjax import P, numpy as jnp
@@ -90,17 +152,11 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     [0, 1, 0, 1]
     """
     axes = names_of(axis_name)
-    if to in ("reduced", "unreduced"):
-        fail(
-            NotImplementedError,
-            f"pcast(..., to={to!r}) is not supported.",
-            "types say along which axes values vary, not over which a sum is still to be made.",
-            "sum over the axis: lax.psum(x, axis_name).",
-        )
-    if to != "varying":
+    if to not in ("reduced", "unreduced", "varying"):
         raise new_error(
             ValueError,
-            f"Got unexpected `to` value {to!r} for pcast. Allowed `to` values are: 'varying'.",
+            f"Got unexpected `to` value {to!r} for pcast. Allowed `to` values are: 'reduced', "
+            "'unreduced', 'varying'.",
         )
     check_bound(axes)
     if axis_env.mesh_axes(axes) != frozenset(axes):
@@ -113,15 +169,27 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     if not options.check_vma.value:
         return x
 
+    axes = axis_env.in_order(axes)
+
     def cast(v: Any) -> Any:
-        already = axis_env.in_order(aval_of(v).vma & frozenset(axes))
-        if already:
+        aval = aval_of(v)
+        state = one_state("jax.lax.pcast", aval, axes)
+        primitive = _CASTS.get((state, to))
+        if primitive is None:
+            possible = [a for a, b in _CASTS if b == to]
             fail(
                 ValueError,
-                f"Unsupported pcast from=varying, to='varying': {aval_of(v).str_short()} varies "
-                f"along {already} already.",
-                fix="leave it out, or name only the axes along which the value does not vary.",
+                f"Unsupported pcast from={state}, to={to!r}: the value is of type "
+                f"{aval.str_short()}, and the axes are {axes}.",
+                f"what is {' or '.join(possible)} along an axis can become {to}.",
+                "sum it first: lax.psum(x, axes)."
+                if state == "unreduced"
+                else f"leave it out: it is {to} already."
+                if state == to
+                else "cast it to varying first: lax.pcast(x, axes, to='varying')."
+                if to == "unreduced"
+                else "name only axes along which all devices have the same value.",
             )
-        return pvary(v, axes)
+        return primitive.bind1(v, axes=axes)
 
     return tree_map(cast, x)

@@ -15,6 +15,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import MeshArray
 from pyjax.core.errors import ConcretizationTypeError, fail, new_error
+from pyjax.core.manual_types import without_sums
 from pyjax.core.structural import as_split, pvary
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import TracedSize, dimension_of
@@ -126,8 +127,9 @@ def _like_type_of(a: Any, out: Array) -> Array:
     aval = getattr(a, "aval", None)
     if type(aval) is not MeshArray:
         return out
-    if aval.split is not None and aval.shape == out.shape:
-        out = as_split(out, aval.split)
+    split = without_sums(aval).split
+    if split is not None and aval.shape == out.shape:
+        out = as_split(out, split)
     return pvary(out, aval.vma)
 
 

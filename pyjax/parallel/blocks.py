@@ -54,6 +54,17 @@ def whole_shape(sizes: Sizes, spec: PartitionSpec, shape: Sequence[int]) -> tupl
     return tuple(size * parts(sizes, entry) for size, entry in zip(shape, entries))
 
 
+def summed_axes(sizes: Sizes, spec: PartitionSpec) -> tuple[Any, ...]:
+    """The mesh axes along which an array that lies so is a sum that is still to be made."""
+    return in_mesh_order(sizes, spec.unreduced)
+
+
+def stored_spec(sizes: Sizes, spec: PartitionSpec) -> PartitionSpec:
+    """How an array is cut as it is stored: the summands of a sum that is still to be made lie along
+    leading dimensions, one for each axis."""
+    return PartitionSpec(*summed_axes(sizes, spec), *spec.partitions)
+
+
 def split(x: Any, sizes: Sizes, spec: PartitionSpec) -> Any:
     """An array as a block array."""
     shape = abstractify(x).shape

@@ -14,6 +14,7 @@ from typing import Any
 from pyjax._config import options
 from pyjax.api.call_signature import CallSignature
 from pyjax.api.flat import check_callable, check_leaves, wraps
+from pyjax.core import axis_env
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import arg_names
 from pyjax.core.errors import fail, new_error
@@ -35,8 +36,10 @@ from pyjax.interpreters.staging import trace_to_jaxpr
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.lax.common import aval_of
+from pyjax.lax.varying import pcast
 from pyjax.parallel.blocks import axes_at, axes_of, entry_of, in_mesh_order, parts
-from pyjax.parallel.shard_map_primitive import AnyMesh, block_aval, in_body, shard_map_p
+from pyjax.parallel.shard_map_mapped import AnyMesh
+from pyjax.parallel.shard_map_primitive import block_aval, in_body, shard_map_p
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import constant_array
 from pyjax.runtime.placement import device_put
@@ -214,7 +217,8 @@ class _Call:
         body = traced.closed
         if check_vma:
             self._check_replicated(out, traced.out_avals, paths)
-            body = in_body(mesh, manual, True, _varying_results, body, tuple(map(axes_of, out)))
+            self._check_sums_of_results(out, traced.out_avals, paths)
+            body = in_body(mesh, manual, True, _of_results, body, tuple(out))
         consts = traced.operands(constant_array)
         operands = [*consts, *leaves]
         params = {
@@ -252,12 +256,7 @@ class _Call:
                     "first dimension is cut along mesh axis 'x'.",
                 )
             if spec.unreduced or spec.reduced:
-                fail(
-                    NotImplementedError,
-                    f"{self._name}: {place} is {spec}; unreduced and reduced axes are not "
-                    "supported.",
-                    fix="sum inside of the function: lax.psum(x, axis_name).",
-                )
+                self._check_sums(place, spec)
             unknown = in_spec_order(spec, axes_of(spec) - self._manual)
             if unknown:
                 fail(
@@ -268,6 +267,31 @@ class _Call:
                     "name these axes in specs, or others in axis_names or the mesh.",
                 )
             NamedSharding(self._mesh, spec)  # raises if an axis cuts two dimensions
+
+    def _check_sums(self, place: str, spec: PartitionSpec) -> None:
+        """Types outside say it of axes of type Explicit only, and of the axes of a shard_map all
+        or nothing."""
+        if self._manual != frozenset(self._mesh.axis_names):
+            fail(
+                NotImplementedError,
+                f"{self._name}: {place} is {spec}, and the function sees the mesh axes "
+                f"{self._axes()} of {self._mesh.axis_names} only. unreduced and reduced can only "
+                "be passed when it sees all axes.",
+                "along the other axes the compiler splits what the function computes.",
+                "leave out axis_names, or sum inside of the function: lax.psum(x, axis_name).",
+            )
+        named = spec.unreduced | spec.reduced
+        if others := named.difference(self._mesh.explicit_axes):
+            kind = "unreduced" if spec.unreduced else "reduced"
+            fail(
+                ValueError,
+                f"{self._name}: {place} is {spec}; {kind} can only be used when the mesh passed to "
+                "shard_map contains axis names all of type `Explicit`.",
+                f"{', '.join(sorted(map(repr, others)))} of {self._mesh} is not: types do not say "
+                "of it that a sum is still to be made.",
+                "make the mesh with axis_types=AxisType.Explicit, or sum inside of the function: "
+                "lax.psum(x, axis_name).",
+            )
 
     def _axes(self) -> tuple[Any, ...]:
         return in_mesh_order(self._mesh.shape, self._manual)
@@ -289,7 +313,8 @@ class _Call:
         if split is None or split.mesh.shape_tuple != self._mesh.shape_tuple:
             return PartitionSpec()
         own = (entry_of(n for n in axes_at(e) if n in self._manual) for e in split.entries)
-        return PartitionSpec(*own)
+        sums = split.unreduced & self._manual, split.reduced & self._manual
+        return PartitionSpec(*own, unreduced=sums[0], reduced=sums[1])
 
     def _spread(self, which: str, specs: Any, values: Any) -> list[PartitionSpec]:
         try:
@@ -355,25 +380,28 @@ class _Call:
             if not explicit:
                 continue
             lies = self._spec_of(x)
-            for wanted, found in zip_longest(spec, lies):
-                if [n for n in axes_at(wanted) if n in explicit] != [
-                    n for n in axes_at(found) if n in explicit
-                ]:
-                    fail(
-                        ValueError,
-                        f"{self._name}: in_specs has {spec} for {name} of type {aval.str_short()}, "
-                        f"which lies as {lies}.",
-                        f"the mesh is {self._mesh}; along explicit axes arrays are not moved "
-                        "unless the program says so.",
-                        "leave out in_specs, or call jax.reshard on the argument before; or make "
-                        "the mesh with axis_types=AxisType.Auto.",
-                    )
+            as_asked = (spec.unreduced, spec.reduced) == (lies.unreduced, lies.reduced) and all(
+                [n for n in axes_at(wanted) if n in explicit]
+                == [n for n in axes_at(found) if n in explicit]
+                for wanted, found in zip_longest(spec.partitions, lies.partitions)
+            )
+            if not as_asked:
+                fail(
+                    ValueError,
+                    f"{self._name}: in_specs has {spec} for {name} of type {aval.str_short()}, "
+                    f"which lies as {lies}.",
+                    f"the mesh is {self._mesh}; along explicit axes arrays are not moved "
+                    "unless the program says so.",
+                    "leave out in_specs, or call jax.reshard on the argument before; or make "
+                    "the mesh with axis_types=AxisType.Auto.",
+                )
 
     def _check_replicated(
         self, specs: Sequence[Any], avals: Sequence[Any], paths: Sequence[str]
     ) -> None:
         for spec, aval, path in zip(specs, avals, paths):
-            differs = in_mesh_order(self._mesh.shape, aval.vma & self._manual - axes_of(spec))
+            said = axes_of(spec) | spec.unreduced
+            differs = in_mesh_order(self._mesh.shape, aval.vma & self._manual - said)
             if differs:
                 along = ", ".join(map(repr, differs))
                 fail(
@@ -387,20 +415,60 @@ class _Call:
                     "pass check_vma=False to shard_map.",
                 )
 
+    def _check_sums_of_results(
+        self, specs: Sequence[Any], avals: Sequence[Any], paths: Sequence[str]
+    ) -> None:
+        """Results are sums still to be made, or reduced, along the axes that specs name so."""
+        for spec, aval, path in zip(specs, avals, paths):
+            found = (_NONE, _NONE) if aval.split is None else aval.split.manual_sums
+            # What varies is made a summand.
+            found = (found[0] | (spec.unreduced & aval.vma), found[1])
+            for kind, named, own in zip(
+                ("unreduced", "reduced"), (spec.unreduced, spec.reduced), found
+            ):
+                if named == own:
+                    continue
+                how = f"name the {kind} axes of the type in the spec: P(..., {kind}={{...}})"
+                if not own:
+                    how = "leave them out of the spec"
+                    if kind == "reduced":
+                        how += ", or cast the result: lax.pcast(x, axis_name, to='reduced')"
+                elif kind == "unreduced":
+                    how += ", or make the sum: lax.psum(x, axis_name)"
+                fail(
+                    ValueError,
+                    f"{self._name}: out_specs should be equal to the {kind} present on the "
+                    f"result. out_specs has {spec} for the result{path} of type "
+                    f"{aval.str_short()}.",
+                    f"the function is {function_location(self._fun)}; the mesh is {self._mesh}.",
+                    f"{how}.",
+                )
+
+
+_NONE = frozenset[Any]()
+
 
 def in_spec_order(spec: PartitionSpec, axes: frozenset[Any]) -> list[str]:
-    return [repr(name) for entry in spec for name in axes_at(entry) if name in axes]
+    return [repr(name) for entry in spec.partitions for name in axes_at(entry) if name in axes]
 
 
 @jaxpr_cache
-def _varying_results(body: ClosedJaxpr, along: tuple[frozenset[Any], ...]) -> ClosedJaxpr:
-    """The program with results of the types of those that vary along these axes at least."""
-    if all(a.vma >= axes for a, axes in zip(body.out_avals, along)):
-        return body
+def _of_results(body: ClosedJaxpr, specs: tuple[PartitionSpec, ...]) -> ClosedJaxpr:
+    """The program with results of the types of those that vary along the axes of their specs at
+    least; what varies along an axis that a spec calls unreduced is one of the summands."""
+
+    def typed(x: Any, spec: PartitionSpec) -> Any:
+        x = pvary(x, axes_of(spec))
+        aval = aval_of(x)
+        own = _NONE if aval.split is None else aval.split.unreduced
+        summed = axis_env.in_order(spec.unreduced - own)
+        return pcast(x, summed, to="unreduced") if summed else x
 
     def run(*args: Any) -> list[Any]:
-        return [pvary(x, axes) for x, axes in zip(body.eval(*args), along)]
+        return [typed(x, spec) for x, spec in zip(body.eval(*args), specs)]
 
+    if all(a.vma >= axes_of(s) and not s.unreduced for a, s in zip(body.out_avals, specs)):
+        return body
     return trace_to_jaxpr(run, body.in_avals, debug=body.jaxpr.debug_info)[0]
 
 

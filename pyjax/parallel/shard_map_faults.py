@@ -19,7 +19,8 @@ from pyjax.interpreters.varying import Axes
 from pyjax.lax.faults.noticing import AbstractNoticer, Noted, NotingProgram, noting_rules
 from pyjax.lax.faults.search import Search, search_rules
 from pyjax.parallel.blocks import in_mesh_order
-from pyjax.parallel.shard_map_primitive import AnyMesh, in_body_of, mapped_program, shard_map_p
+from pyjax.parallel.shard_map_mapped import AnyMesh, mapped_program
+from pyjax.parallel.shard_map_primitive import in_body_of, shard_map_p
 from pyjax.sharding.partition_spec import PartitionSpec
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.interpreters.hlo import LoweringContext, aval_to_shape, constrained
 from pyjax.interpreters.manual_mesh import ManualMesh
+from pyjax.parallel.blocks import stored_spec
 from pyjax.sharding.hlo_shardings import hlo_mesh, sharding_on
 from pyjax.sharding.mesh import AbstractMesh, Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
@@ -79,19 +80,25 @@ class _Body:
         text = "{manual}"
         if self._is_open:
             text = str(sharding_on(where, mesh.axis_names, PartitionSpec(), 0, manual=axes))
+        self._sizes = mesh.shape
         self.manual = ManualMesh(mesh.axis_names, where, axes, text)
 
     def to_parts(
         self, builder: HloBuilder, x: Instruction, spec: PartitionSpec, part: Shape
     ) -> Instruction:
+        """`part`: the shape that a device has, of a sum that is still to be made its summand."""
         x = constrained(builder, x, self._cut(spec, x.shape.rank))
         attributes = CustomCallAttributes("SPMDFullToShardShape")
-        call = builder.add(Opcode.CUSTOM_CALL, (x,), attributes, shape=part)
-        return self.manual.own(call)
+        ones = (1,) * len(spec.unreduced)
+        shape = part.with_dimensions((*ones, *part.dimensions)) if ones else part
+        call = self.manual.own(builder.add(Opcode.CUSTOM_CALL, (x,), attributes, shape=shape))
+        return builder.reshape(call, part.dimensions) if ones else call
 
     def to_whole(
         self, builder: HloBuilder, x: Instruction, spec: PartitionSpec, whole: Shape
     ) -> Instruction:
+        if spec.unreduced:
+            x = builder.reshape(x, ((1,) * len(spec.unreduced) + x.shape.dimensions))
         attributes = CustomCallAttributes("SPMDShardToFullShape")
         call = builder.add(Opcode.CUSTOM_CALL, (x,), attributes, shape=whole)
         call.annotations = {"sharding": str(self._cut(spec, whole.rank))}
@@ -100,4 +107,5 @@ class _Body:
     def _cut(self, spec: PartitionSpec, rank: int) -> Sharding:
         """Along the axes that are manual inside, of a value that is outside."""
         where, names = self.manual.where, self.manual.names
+        spec = stored_spec(self._sizes, spec)
         return sharding_on(where, names, spec, rank, is_open=self._is_open, manual=self._outside)

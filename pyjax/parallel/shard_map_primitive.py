@@ -19,7 +19,7 @@ from pyjax.core.check_jaxpr import program_contexts
 from pyjax.core.effects import Effects, NamedAxisEffect
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal
-from pyjax.core.structural import broadcast, pvary, reshape
+from pyjax.core.structural import as_split, broadcast, pvary, reshape
 from pyjax.interpreters import ad, batching
 from pyjax.interpreters.dead_code import dce_closed_jaxpr
 from pyjax.interpreters.hlo import LoweringContext
@@ -33,30 +33,27 @@ from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
 from pyjax.lax.arithmetic import div
 from pyjax.lax.collectives import psum, psum_invariant_p
 from pyjax.lax.common import aval_of, scalar_like
-from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.parallel.blocks import (
     axes_at,
     axes_of,
     block_shape,
     entry_of,
     in_mesh_order,
-    join,
     parts,
-    split,
     whole_shape,
 )
+from pyjax.parallel.shard_map_mapped import AnyMesh, Specs, mapped_program
 from pyjax.parallel.shard_map_parts import is_by_parts, lower_by_parts
 from pyjax.runtime.result_layouts import layout_of
-from pyjax.sharding.mesh import AbstractMesh, AxisType, Mesh, use_abstract_mesh
+from pyjax.sharding.mesh import AbstractMesh, AxisType, use_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding
 from xla_backend.hlo.instruction import Instruction
 
-AnyMesh = Mesh | AbstractMesh
-Specs = tuple[PartitionSpec, ...]
 Result = TypeVar("Result")
 
 _REPLICATED = PartitionSpec()
+_NO_SUMS = (frozenset[Any](),) * 2
 
 
 def in_body(
@@ -84,6 +81,8 @@ def block_aval(mesh: AnyMesh, manual: Axes, check_vma: bool, spec: PartitionSpec
             for entry in split.entries
         )
         split = split._replace(mesh=inside, entries=entries)
+        if not check_vma:
+            split = Split(inside, entries)
     vma = aval.vma | axes_of(spec) if check_vma else frozenset()
     return aval.update(shape=shape, vma=vma).with_split(split)
 
@@ -102,7 +101,7 @@ def _whole_aval(mesh: AnyMesh, manual: Axes, spec: PartitionSpec, aval: Any) -> 
         entry_of(name for name in (*axes_at(a), *axes_at(b)) if name in explicit)
         for a, b in zip(outer, inner)
     )
-    return whole.with_split(Split(mesh.abstract_mesh, entries))
+    return whole.with_split(Split(mesh.abstract_mesh, entries, spec.unreduced, spec.reduced))
 
 
 def _abstract_eval(
@@ -227,7 +226,10 @@ def _split(
             sources.append(("in", positions[v]))
             continue
         along = in_mesh_order(mesh.shape, (aval.vma & manual) if check_vma else manual)
-        specs.append(PartitionSpec(along) if along else _REPLICATED)
+        sums = _NO_SUMS if aval.split is None else aval.split.manual_sums
+        specs.append(
+            PartitionSpec(*((along,) if along else ()), unreduced=sums[0], reduced=sums[1])
+        )
         sources.append(("out", num_known + len(computed)))
         computed.append(i)
     lifted = [
@@ -323,7 +325,7 @@ def _transpose(
     if not check_vma:
         # Each of the equal results along an axis that a spec does not name gets its share.
         copies = [
-            math.prod(mesh.shape[name] for name in manual - axes_of(spec))
+            math.prod(mesh.shape[name] for name in manual - axes_of(spec) - spec.unreduced)
             for spec in _where(nonzero, out_specs)
         ]
         dense = [ct if n == 1 else div(ct, scalar_like(n, ct)) for ct, n in zip(dense, copies)]
@@ -334,13 +336,17 @@ def _transpose(
             *_where(given, args),
             *dense,
             jaxpr=new,
-            in_specs=(*_where(given, in_specs), *_where(nonzero, out_specs)),
-            out_specs=tuple(_where(nonzero_in, linear_specs)),
+            in_specs=(*_where(given, in_specs), *_of_cotangents(_where(nonzero, out_specs))),
+            out_specs=_of_cotangents(_where(nonzero_in, linear_specs)),
             **params,
         )
     )
     found = iter([next(outs) if nz else None for nz in nonzero_in])
     return [next(found) if lin else None for lin in linear]
+
+
+def _of_cotangents(specs: Sequence[PartitionSpec]) -> Specs:
+    return tuple(spec.to_ct_spec() for spec in specs)
 
 
 @jaxpr_cache
@@ -365,7 +371,7 @@ def _transposed(
             UndefinedPrimal(a) if lin else next(given) for a, lin in zip(jaxpr.in_avals, linear)
         ]
         cts = [
-            _summed_to(next(dense), a.vma) if nz else Zero(a.to_tangent_aval())
+            _summed_to(next(dense), a.vma) if nz else Zero(a.to_cotangent_aval())
             for a, nz in zip(jaxpr.out_avals, nonzero)
         ]
         found = ad.backward_pass(jaxpr.jaxpr, jaxpr.consts, operands, cts)
@@ -377,9 +383,11 @@ def _transposed(
             if type(ct) is Zero:
                 continue
             if check_vma:
-                results.append(pvary(_summed_to(ct, aval.vma), aval.vma))
+                ct = pvary(_summed_to(ct, aval.vma), aval.vma)
+                results.append(as_split(ct, aval.cotangent_split()))
             else:
-                shared = in_mesh_order(mesh.shape, manual - axes_of(spec))
+                # Where the cotangent is a sum to be made outside, it is not made here.
+                shared = in_mesh_order(mesh.shape, manual - axes_of(spec) - spec.reduced)
                 results.append(psum(ct, shared) if shared else ct)
         return results
 
@@ -387,7 +395,7 @@ def _transposed(
     for aval, spec, nz in zip(jaxpr.out_avals, out_specs, nonzero):
         if nz:
             vma = aval.vma | axes_of(spec) if check_vma else frozenset()
-            avals.append(aval.to_tangent_aval().update(vma=vma))
+            avals.append(aval.to_cotangent_aval().update(vma=vma))
     new, _ = trace_to_jaxpr(run, avals, debug=jaxpr.jaxpr.debug_info)
     return new, nonzero_in
 
@@ -470,7 +478,8 @@ def _with_batch(
 ) -> Specs:
     """Specs of arrays with a new first dimension, cut along mesh axes."""
     new = tuple(
-        PartitionSpec(along or None, *spec) if b else spec for spec, b in zip(specs, batched)
+        spec.update((along or None, *spec.partitions)) if b else spec
+        for spec, b in zip(specs, batched)
     )
     for spec in new:
         NamedSharding(mesh, spec)  # raises if an axis cuts two dimensions
@@ -506,60 +515,6 @@ def _batched_body(
 
 
 # -- running it ------------------------------------------------------------------------------------
-
-
-@jaxpr_cache
-def _mapped(
-    jaxpr: ClosedJaxpr,
-    in_specs: Specs,
-    out_specs: Specs,
-    mesh: AnyMesh,
-    manual: Axes,
-    avals: tuple[Any, ...],
-) -> ClosedJaxpr:
-    """The program on whole arrays: the body mapped over the manual axes."""
-    sizes = mesh.shape
-    axes = in_mesh_order(sizes, manual)
-
-    def run(level: int, values: Sequence[Any]) -> list[Any]:
-        """Of block arrays without dimensions for the axes above this level."""
-        if level == len(axes):
-            return jaxpr.eval(*values)
-        name = axes[level]
-        outs, dims = batching.batch_with_dims(
-            lambda *inner: run(level + 1, inner),
-            values,
-            [0 if name in axes_of(spec) else None for spec in in_specs],
-            sizes[name],
-            name,
-            jaxpr.jaxpr.debug_info,
-        )
-        return [
-            _collected(x, d, sizes[name], name in axes_of(spec))
-            for x, d, spec in zip(outs, dims, out_specs)
-        ]
-
-    def whole(*args: Any) -> list[Any]:
-        outs = run(0, [split(x, sizes, spec) for x, spec in zip(args, in_specs)])
-        return [join(x, sizes, spec) for x, spec in zip(outs, out_specs)]
-
-    return trace_to_jaxpr(whole, avals, debug=jaxpr.jaxpr.debug_info)[0]
-
-
-def _collected(x: Any, dim: int | None, size: int, named: bool) -> Any:
-    """With the values of all positions along an axis in front, or, where they are all the same, of
-    the first."""
-    if named:
-        return batching.bdim_at_front(x, dim, size)
-    return x if dim is None else index_in_dim(x, 0, dim, keepdims=False)
-
-
-def mapped_program(avals: Sequence[Any], params: dict[str, Any]) -> ClosedJaxpr:
-    """What an equation of shard_map computes, without shard_map: for operands of these types."""
-    plain = tuple(a.update(vma=frozenset()) for a in avals)
-    specs = params["in_specs"], params["out_specs"]
-    with options.check_vma(False), batching.over_devices(True):
-        return _mapped(params["jaxpr"], *specs, params["mesh"], params["newly_manual_axes"], plain)
 
 
 def _lowering(ctx: LoweringContext, *operands: Instruction, **params: Any) -> list[Instruction]:

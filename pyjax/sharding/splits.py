@@ -32,8 +32,11 @@ def _kept(entry: Any, explicit: set[Any]) -> Any:
 
 
 def spec_of(split: Split) -> PartitionSpec:
-    """A split by the names of its axes."""
-    return PartitionSpec(*split.entries, unreduced=split.unreduced, reduced=split.reduced)
+    """A split by the names of its axes, but for those that a shard_map around has made manual."""
+    unreduced, reduced = split.manual_sums
+    return PartitionSpec(
+        *split.entries, unreduced=split.unreduced - unreduced, reduced=split.reduced - reduced
+    )
 
 
 def sharding_of(split: Split) -> NamedSharding:
@@ -65,6 +68,9 @@ def _sharding_of_aval(aval: ShapedArray) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))
 
 
-set_sharding_of_avals(
-    _sharding_of_aval, lambda aval: ManualAxisType(varying=aval.vma), split_of, sharding_of
-)
+def _manual_axis_type(aval: ShapedArray) -> ManualAxisType:
+    unreduced, reduced = (frozenset[Any](),) * 2 if aval.split is None else aval.split.manual_sums
+    return ManualAxisType(varying=aval.vma, unreduced=unreduced, reduced=reduced)
+
+
+set_sharding_of_avals(_sharding_of_aval, _manual_axis_type, split_of, sharding_of)

@@ -238,5 +238,6 @@ def test_types_in_mapped_functions() -> None:
     seen = []
     _inside(lambda x: seen.append(pyjax.typeof(x).manual_axis_type) or x)()
     assert seen == [sharding.ManualAxisType(varying={"x"})]
-    assert pyjax.typeof(FLAT).manual_axis_type is None
+    assert pyjax.typeof(FLAT).manual_axis_type.empty
+    assert pyjax.typeof(FLAT).mat == sharding.ManualAxisType()
     assert pyjax.shard_map(lambda x: None, mesh=AUTO, in_specs=P("x"), out_specs=None)(FLAT) is None

@@ -26,7 +26,7 @@ from pyjax.interpreters.linearize import linearize_jaxpr
 from pyjax.interpreters.partial_eval import partial_eval_jaxpr, trace_to_jaxpr
 from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_primitive
 from pyjax.interpreters.trace_cache import jaxpr_cache
-from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
+from pyjax.interpreters.varying import Axes, Variation, along_too, varying_rules, vma_of
 from pyjax.lax.common import aval_of, shape_of
 from pyjax.lax.compare import eq, select, select_n
 from pyjax.lax.control_flow.references import cond_discharge
@@ -58,7 +58,10 @@ def _cond_variation(
     branches: Branches = params["branches"]
     nowhere: Axes = frozenset()
     wanted = [nowhere.union(*same) for same in zip(*(vma_of(b.in_avals) for b in branches))]
-    found = [operands[0].union(*same) for same in zip(*(vma_of(b.out_avals) for b in branches))]
+    found = [
+        nowhere.union(*(along_too("a result of cond", a, operands[0]) for a in same))
+        for same in zip(*(b.out_avals for b in branches))
+    ]
     return [operands[0], *wanted], found
 
 
@@ -210,13 +213,13 @@ def _transposed_branch(
     included).
     """
     values_avals = pick(branch.in_avals, linear, False)
-    ct_avals = [a.to_tangent_aval() for a in pick(branch.out_avals, nonzero_cts)]
+    ct_avals = [a.to_cotangent_aval() for a in pick(branch.out_avals, nonzero_cts)]
 
     def fun(*args: Any) -> list[Any]:
         values, dense = args[: len(values_avals)], args[len(values_avals) :]
         undefined = [ad.UndefinedPrimal(a) for a in pick(branch.in_avals, linear)]
         primals = merge(linear, undefined, values)
-        zeros = [ad.Zero(a.to_tangent_aval()) for a in pick(branch.out_avals, nonzero_cts, False)]
+        zeros = [ad.Zero(a.to_cotangent_aval()) for a in pick(branch.out_avals, nonzero_cts, False)]
         cts = merge(nonzero_cts, dense, zeros)
         found = ad.backward_pass(branch.jaxpr, branch.consts, primals, cts)
         return [ad.instantiate_zeros(ct) for ct in pick(found, linear)]

@@ -72,14 +72,14 @@ def _transposed_step(
         found = iter(args[n:])
         _, pullback = vjp(body.eval, args[:n], flags, body.jaxpr.debug_info)
         cts = [
-            next(found) if on else ad.Zero(a.to_tangent_aval())
+            next(found) if on else ad.Zero(a.to_cotangent_aval())
             for a, on in zip(body.out_avals, carry_on)
         ]
         return [ad.instantiate_zeros(ct) for ct in pick(pullback(cts), flags)]
 
     avals = body.in_avals
-    tangents = [a.to_tangent_aval() for a in pick(avals[num_consts:], carry_on)]
-    return trace_to_jaxpr(fun, [*avals, *tangents], debug=body.jaxpr.debug_info)[0]
+    cotangents = [a.to_cotangent_aval() for a in pick(avals[num_consts:], carry_on)]
+    return trace_to_jaxpr(fun, [*avals, *cotangents], debug=body.jaxpr.debug_info)[0]
 
 
 def _next_checkpoint(rounds: Any, slots: Any, highest: int) -> Any:
@@ -137,7 +137,7 @@ def backwards(
     # One more than there are slots: what is not kept is written there.
     stored = [broadcast(x, (slots + 1,)) for x in init]
     positions = full((slots + 1,), 0, _I32)
-    sums = [zeros_like_aval(aval_of(c).to_tangent_aval()) for c in pick(consts, consts_on)]
+    sums = [zeros_like_aval(aval_of(c).to_cotangent_aval()) for c in pick(consts, consts_on)]
 
     def advance(position: Any, end: Any, carry: Sequence[Any]) -> list[Any]:
         """The state at `end`."""

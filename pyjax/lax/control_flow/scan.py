@@ -185,7 +185,7 @@ def run_scan(
         traced.out_avals[:num_carry],
     )
     for aval in traced.out_avals[num_carry:]:
-        if aval.split is not None and aval.split.unreduced:
+        if aval.split is not None and aval.split.summed_axes:
             raise _unreduced("ys of scan", aval)
     traced.check_aliases([*init_flat, *xs_flat])
     consts = traced.operands(constant_array)
@@ -210,7 +210,7 @@ def _slice_aval(aval: Any) -> Any:
       ValueError: mesh axes split it.
     """
     split = aval.split
-    if split is not None and split.unreduced:
+    if split is not None and split.summed_axes:
         raise _unreduced("xs of scan", aval)
     if split is not None and split.entries[0] is not None:
         fail(

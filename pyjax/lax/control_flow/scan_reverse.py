@@ -259,10 +259,10 @@ def _transposed_body(
     (cts of consts, ct of carry | cts of xs). Cotangents of constants add up over the steps."""
     consts_avals, carry_avals, xs_avals = split_list(jaxpr.in_avals, num_consts, num_carry)
     ys_avals = jaxpr.out_avals[num_carry:]
-    tangent = lambda avals: [a.to_tangent_aval() for a in avals]
-    res_c, lin_c = pick(consts_avals, consts_lin, False), tangent(pick(consts_avals, consts_lin))
-    ct_carry_avals = tangent(carry_avals)
-    ct_ys_avals = tangent(pick(ys_avals, ys_nonzero))
+    cotangent = lambda avals: [a.to_cotangent_aval() for a in avals]
+    res_c, lin_c = pick(consts_avals, consts_lin, False), cotangent(pick(consts_avals, consts_lin))
+    ct_carry_avals = cotangent(carry_avals)
+    ct_ys_avals = cotangent(pick(ys_avals, ys_nonzero))
     res_x = pick(xs_avals, xs_lin, False)
 
     def fun(*args: Any) -> list[Any]:
@@ -274,7 +274,7 @@ def _transposed_body(
             *[ad.UndefinedPrimal(a) for a in carry_avals],
             *merge(xs_lin, [ad.UndefinedPrimal(a) for a in pick(xs_avals, xs_lin)], x),
         ]
-        zeros = [ad.Zero(a.to_tangent_aval()) for a in pick(ys_avals, ys_nonzero, False)]
+        zeros = [ad.Zero(a.to_cotangent_aval()) for a in pick(ys_avals, ys_nonzero, False)]
         cts = [*ct_carry, *merge(ys_nonzero, ct_ys, zeros)]
         found = ad.backward_pass(jaxpr.jaxpr, jaxpr.consts, primals, cts)
         new_c, new_carry, new_x = split_list(found, num_consts, num_carry)
@@ -325,7 +325,7 @@ def _transpose_linear(
     body = _transposed_body(
         jaxpr, num_consts, num_carry, tuple(consts_lin), tuple(xs_lin), ys_nonzero
     )
-    ct_consts = [zeros_like_aval(x.aval.to_tangent_aval()) for x in pick(consts, consts_lin)]
+    ct_consts = [zeros_like_aval(x.aval.to_cotangent_aval()) for x in pick(consts, consts_lin)]
     outs = bind_lifted(
         scan_p,
         *pick(consts, consts_lin, False),

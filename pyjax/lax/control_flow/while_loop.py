@@ -27,7 +27,7 @@ from pyjax.interpreters.partial_eval import partial_eval_jaxpr
 from pyjax.interpreters.rules import FullJvp, call_discharge_rules, define_rules
 from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import trace_function
-from pyjax.interpreters.varying import Axes, Variation, varying_rules, vma_of
+from pyjax.interpreters.varying import Axes, Variation, along_too, varying_rules, vma_of
 from pyjax.lax.common import BOOL_DTYPE, aval_of
 from pyjax.lax.control_flow.in_python import runs_in_python, while_in_python
 from pyjax.lax.control_flow.references import while_discharge
@@ -78,7 +78,7 @@ def _while_variation(
     body, cond = params["body_jaxpr"], params["cond_jaxpr"]
     (stops,) = vma_of(cond.out_avals)
     wanted = vma_of(cond.in_avals)[: params["cond_nconsts"]] + vma_of(body.in_avals)
-    return wanted, [vma | stops for vma in vma_of(body.out_avals)]
+    return wanted, [along_too("a carry of a loop", a, stops) for a in body.out_avals]
 
 
 # -- differentiation -------------------------------------------------------------------------------

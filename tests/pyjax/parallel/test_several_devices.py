@@ -12,6 +12,7 @@ from tests.pyjax.parallel import (
     device_programs_explicit,
     device_programs_plan,
     device_programs_shard_map,
+    device_programs_sums,
 )
 from tests.pyjax.parallel.device_runs import answers_of
 
@@ -22,6 +23,7 @@ PROGRAMS = {
     **device_programs_errors.PROGRAMS,
     **device_programs_explicit.PROGRAMS,
     **device_programs_plan.PROGRAMS,
+    **device_programs_sums.PROGRAMS,
 }
 
 
