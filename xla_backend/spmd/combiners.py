@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xla_backend.hlo.instruction import Instruction
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.monoids import identity_of
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -13,6 +13,18 @@ def is_identity(init: Instruction, combiner: Opcode) -> bool:
     if not init.is_constant or init.shape.rank:
         return False
     return bool(init.literal_array == identity_of(combiner, init.shape.element_type))
+
+
+def is_choice(reducer: Computation) -> bool:
+    """Whether a reducer only chooses among its operands, so that it does not matter how often it
+    meets one, such as the value that it begins with."""
+    return all(node.opcode in _CHOOSING for node in reducer)
+
+
+_CHOOSING = frozenset(
+    {Opcode.PARAMETER, Opcode.TUPLE, Opcode.COMPARE, Opcode.SELECT, Opcode.AND, Opcode.OR,
+     Opcode.NOT, Opcode.MINIMUM, Opcode.MAXIMUM}
+)  # fmt: skip
 
 
 def joining(type: PrimitiveType) -> Opcode | None:

@@ -15,11 +15,13 @@ from xla_backend.hlo.attributes import (
     PadAttributes,
     SliceAttributes,
     SortAttributes,
+    TriangularSolveAttributes,
 )
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.monoids import monoid
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.spmd.combiners import is_identity
+from xla_backend.hlo.shape import Shape
+from xla_backend.spmd.combiners import is_choice, is_identity
 from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factors import Dims, FactorMaker, Factors, no_factors
 from xla_backend.spmd.indexed_factors import (
@@ -132,11 +134,12 @@ def _reduce(node: Instruction) -> Factors:
     combiner = monoid(node.called[0]) if len(arrays) == 1 else None
     if combiner is not None and not is_identity(inits[0], combiner):
         combiner = None
+    in_parts = combiner is not None or (len(arrays) > 1 and is_choice(node.called[0]))
     m = FactorMaker()
     reduced: list[int] = []
     dims: list[Dims] = []
     for d, size in enumerate(arrays[0].shape.dimensions):
-        if d in away and combiner is None:
+        if d in away and not in_parts:
             dims.append(())
             continue
         dims.append((m.new(size),))
@@ -213,9 +216,30 @@ def _fft(node: Instruction) -> Factors:
     return _kept_dimensions(node, [d < batch for d in range(node.shape.rank)], 1)
 
 
-def _batched_matrices(node: Instruction) -> Factors:
-    rank = node.operands[0].shape.rank
-    return _kept_dimensions(node, [d < rank - 2 for d in range(rank)], len(node.operands))
+def _batched_matrices(node: Instruction) -> Factors | None:
+    """Batches of matrices, and what belongs to each, as results of factorisations have it."""
+    m, batch = FactorMaker(), node.operands[0].shape.dimensions[:-2]
+    factors = [(m.new(size),) for size in batch]
+
+    def mapping(shape: Shape) -> list[Dims]:
+        return [*factors, *[()] * (shape.rank - len(batch))]
+
+    shapes = [*[operand.shape for operand in node.operands], *node.shape.flatten()]
+    if any(shape.dimensions[: len(batch)] != batch for shape in shapes):
+        return None
+    mappings = list(map(mapping, shapes))
+    return m.made(mappings[: len(node.operands)], mappings[len(node.operands) :])
+
+
+def _triangular_solve(node: Instruction) -> Factors:
+    """Batches, and the right-hand sides of a system."""
+    a = node.attributes
+    assert isinstance(a, TriangularSolveAttributes)
+    m, sides = FactorMaker(), node.shape
+    batch = [(m.new(size),) for size in sides.dimensions[:-2]]
+    each: Dims = (m.new(sides.dimensions[-1 if a.left_side else -2]),)
+    of_sides: list[Dims] = [*batch, *([(), each] if a.left_side else [each, ()])]
+    return m.made([[*batch, (), ()], of_sides], [of_sides])
 
 
 def _exchange(node: Instruction) -> Factors:
@@ -244,6 +268,8 @@ def _custom_call(node: Instruction) -> Factors | None:
         mappings = rule.mappings()
         return None if mappings is None else Factors(*mappings)
     a = node.attributes
+    if isinstance(a, CustomCallAttributes) and a.target.startswith(_OF_MATRICES):
+        return _batched_matrices(node)
     if not isinstance(a, CustomCallAttributes) or a.target not in (
         "SPMDFullToShardShape",
         "SPMDShardToFullShape",
@@ -258,6 +284,8 @@ def _custom_call(node: Instruction) -> Factors | None:
     return m.made([cut], [rest]) if to_parts else m.made([rest], [cut])
 
 
+# Of the routines of linear algebra.
+_OF_MATRICES = "lapack."
 # Of one shape with their operand, and computed element by element.
 _LIKE_ELEMENTWISE = frozenset({Opcode.COPY, Opcode.DOMAIN, Opcode.REDUCE_PRECISION, Opcode.MAP})
 _RULES: dict[Opcode, Callable[[Instruction], Factors | None]] = {
@@ -290,5 +318,5 @@ _RULES: dict[Opcode, Callable[[Instruction], Factors | None]] = {
     Opcode.SORT: _sort,
     Opcode.TOPK: _top_k,
     Opcode.TRANSPOSE: _transpose,
-    Opcode.TRIANGULAR_SOLVE: _batched_matrices,
+    Opcode.TRIANGULAR_SOLVE: _triangular_solve,
 }

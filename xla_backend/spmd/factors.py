@@ -33,6 +33,8 @@ class Factors(Value):
       reduced: factors that no result has, because values along them are combined...
       combiner: ...by this operation, on scalars.
       moved: factors along which elements are not where they are needed.
+      few_terms: whether what is summed is less than the result, so that it is better to gather that
+        than to combine parts of sums.
     """
 
     operands: tuple[Mapping, ...]
@@ -41,6 +43,7 @@ class Factors(Value):
     reduced: frozenset[int] = frozenset()
     combiner: Opcode | None = None
     moved: frozenset[int] = frozenset()
+    few_terms: bool = False
 
     @property
     def mappings(self) -> tuple[Mapping, ...]:
@@ -113,6 +116,7 @@ class FactorMaker:
         reduced: Sequence[int] = (),
         combiner: Opcode | None = None,
         moved: Sequence[int] = (),
+        few_terms: bool = False,
     ) -> Factors:
         return Factors(
             tuple(map(tuple, operands)),
@@ -121,6 +125,7 @@ class FactorMaker:
             frozenset(reduced),
             combiner,
             frozenset(moved),
+            few_terms,
         )
 
 
@@ -141,7 +146,8 @@ def choose(
 ) -> dict[int, Axes]:
     """The axes of each factor, from what the arrays say: no axis is used twice.
 
-    A sum is done in parts first where all its operands are cut for that; then come factors that
+    A sum is done in parts first where all its operands are cut for that, unless its terms are few;
+    then come factors that
     results have, whatever operands say of others: it is better to gather weights than to exchange
     what they are applied to. Among arrays the larger one wins.
 
@@ -149,10 +155,11 @@ def choose(
     """
     order = sorted(range(len(known)), key=lambda k: -shapes[k].byte_size)
     agreed = {f for f in factors.reduced if _all_say(factors, known, f)}
+    first = set() if factors.few_terms else agreed
     chosen: dict[int, Axes] = {}
     used: dict[int, int] = {}  # axis -> its factor
     kept = set(range(len(factors.sizes))) - factors.reduced
-    for allowed in (agreed, kept, set() if only_agreed else factors.reduced):
+    for allowed in (first, kept, agreed if only_agreed else factors.reduced):
         for k in order:
             for factor, axes in known[k].items():
                 own = chosen.get(factor, ())

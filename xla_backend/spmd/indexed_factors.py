@@ -52,8 +52,8 @@ def dynamic_update_slice(node: Instruction) -> Factors:
 
 
 def gather(node: Instruction) -> Factors:
-    """What indices number, dimensions that slices have all of, and those of which every slice is
-    one element."""
+    """What indices number, dimensions that slices have all of, and those that indices point into,
+    if slices are single elements of them, or short and together no more than the array."""
     a = node.attributes
     assert isinstance(a, GatherAttributes)
     array, indices = (operand.shape for operand in node.operands)
@@ -70,16 +70,21 @@ def gather(node: Instruction) -> Factors:
     for d, k in zip(a.operand_batching_dims, a.start_indices_batching_dims):
         of_array[d] = of_indices[k]
     found, reduced = joining(array.element_type), []
+    less = node.shape.byte_size <= array.byte_size
     for d in a.start_index_map:
-        if found is not None and d in a.collapsed_slice_dims and array.dimensions[d] > 1:
+        if found is None or array.dimensions[d] <= 1:
+            continue
+        short = less and 0 < a.slice_sizes[d] and is_small(a.slice_sizes[d], array.dimensions[d])
+        if d in a.collapsed_slice_dims or short:
             of_array[d] = (m.new(array.dimensions[d]),)
             reduced.append(of_array[d][0])
     return m.made([of_array, of_indices], [result], reduced, found)
 
 
 def scatter(node: Instruction) -> Factors:
-    """Dimensions that every update has all of, batches, and those that every update is one element
-    of. What numbers the updates is a reduced factor if they may be combined in any order."""
+    """Dimensions that every update has all of, batches, and those that indices point into, if
+    updates are short in them. What numbers the updates is a reduced factor if they may be combined
+    in any order."""
     a = node.attributes
     assert isinstance(a, ScatterAttributes)
     count = len(node.operands) // 2
@@ -98,8 +103,9 @@ def scatter(node: Instruction) -> Factors:
     for d, k in zip(a.input_batching_dims, a.scatter_indices_batching_dims):
         factor = (m.new(array.dimensions[d]),)
         of_array[d] = of_indices[k] = of_update[place_of[k]] = factor
+    sizes = {d: update.dimensions[place] for d, place in zip(kept, a.update_window_dims)}
     for d in a.scatter_dims_to_operand_dims:
-        if d in a.inserted_window_dims:
+        if not of_array[d] and is_small(sizes.get(d, 0), array.dimensions[d]):
             of_array[d] = (m.new(array.dimensions[d]),)
     combiner = monoid(node.called[0]) if count == 1 else None
     reduced = []
@@ -109,7 +115,8 @@ def scatter(node: Instruction) -> Factors:
             of_indices[k] = of_update[place_of[k]] = factor
             reduced.append(factor[0])
     operands = [*[of_array] * count, of_indices, *[of_update] * count]
-    return m.made(operands, [of_array] * count, reduced, combiner)
+    few = update.byte_size < array.byte_size
+    return m.made(operands, [of_array] * count, reduced, combiner, few_terms=few)
 
 
 def _numbered(indices: Shape, vector: int) -> list[int]:

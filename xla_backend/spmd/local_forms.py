@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xla_backend.hlo.attributes import IotaAttributes
+from xla_backend.hlo.attributes import DimensionsAttributes, IotaAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -28,7 +28,20 @@ def _reduce(x: OnParts) -> Instruction:
     arrays = len(x.operands) // 2
     for k in range(arrays):
         x.fill_padding(k, x.operands[arrays + k])
-    return x.written()
+    made = x.written()
+    return made if arrays == 1 or not x.partial() else _chosen(x, made)
+
+
+def _chosen(x: OnParts, made: Instruction) -> Instruction:
+    """Of several arrays, what all devices have found in their parts, reduced once more."""
+    b, count = x.b, len(x.operands) // 2
+    gathered = []
+    for k in range(count):
+        own = b.gte(made, k)
+        one = b.reshape(own, (1, *own.shape.dimensions))
+        gathered.append(b.all_gather(one, 0, x.partial()))
+    x.joined = True
+    return x.write([*gathered, *x.operands[count:]], made.shape, DimensionsAttributes((0,)))
 
 
 def _iota(x: OnParts) -> Instruction:

@@ -35,6 +35,7 @@ class OnParts:
       operands, specs: parts of the operands, and how these are cut; local forms change them.
       results: how the results are cut.
       write: the instruction itself, with other operands, of another shape and other attributes.
+      joined: whether the local form has combined the parts of the reduced factors already.
     """
 
     b: PartBuilder
@@ -45,6 +46,7 @@ class OnParts:
     specs: list[Spec]
     results: list[Spec]
     write: Callable[[Sequence[Instruction], Shape, Attributes], Instruction]
+    joined: bool = False
 
     @property
     def shape(self) -> Shape:

@@ -24,7 +24,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factor_rules import factors_of
-from xla_backend.spmd.factors import Factors, choose
+from xla_backend.spmd.factors import Factors, choose, make_consistent, take_strays
 from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, fitting, in_front_of, whole
 from xla_backend.spmd.values import ArrayValue, Values
 
@@ -134,7 +134,35 @@ class _Propagation:
             self._settle(first, only_agreed=True)
             self._settle(tied, only_agreed=True)
             self._settle(tied, only_agreed=False)
+        changed = False
+        for each in tied:
+            if isinstance(each, _Tied):
+                changed |= self._takes_strays(each) or (changed and self._spread(each, False))
+        if changed:
+            self._settle(tied, only_agreed=False)
         return self.specs
+
+    def _takes_strays(self, tied: _Tied) -> bool:
+        """Where an operand is cut along a dimension that must be whole, and another is cut instead,
+        so are results of which nothing is known: else they would be gathered at once."""
+        factors, results = tied.factors, len(tied.factors.results)
+        if not any(
+            axes and not own
+            for value, mapping in zip(tied.values, factors.operands)
+            for axes, own in zip(self.specs[value].dims, mapping)
+        ) or not all(self.specs[value].is_whole for value in tied.values[-results:]):
+            return False
+        own = [in_front_of(self.specs[value], tied.manual) for value in tied.values]
+        shapes = [value.shape for value in tied.values]
+        known = [factors.axes(k, spec, shapes[k], self.mesh) for k, spec in enumerate(own)]
+        chosen = choose(factors, known, shapes)
+        take_strays(chosen, factors, own, self.mesh)
+        make_consistent(chosen, factors, shapes, self.mesh)
+        changed = False
+        for k in range(len(tied.values) - results, len(tied.values)):
+            value = tied.values[k]
+            changed |= self._extend(value, factors.spec(k, chosen, value.shape, self.mesh))
+        return changed
 
     def _with_given(self, value: ArrayValue, own: Given) -> Spec:
         """What is given for the dimensions whose turn it is, and what others have got, as far as

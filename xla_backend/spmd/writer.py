@@ -280,7 +280,7 @@ class Writer:
             lambda given, shape, attributes: self._made(node, given, shape, attributes),
         )  # fmt: skip
         made = local_form(form)
-        partial = form.partial()
+        partial = () if form.joined else form.partial()
         for value, part, spec in zip(results, self._taken_apart(made), form.results):
             if partial:
                 assert factors.combiner is not None

@@ -1,7 +1,10 @@
 """What devices do for each kind of operation, as text: local shapes, and what they exchange."""
 
 import pytest
-from spmd_checks import check_text
+from pass_checks import STYLE, match_checks
+from spmd_checks import check_text, partitioned, program
+
+from xla_backend.hlo.printer import module_to_text
 
 A = "mesh['a'=4]"
 ROWS, COLUMNS, WHOLE = (
@@ -185,7 +188,69 @@ FORMS = {
         "ROOT r = f32[16,6] concatenate(x, y), dimensions={0}",
         ROWS,
     ),
+    "largest place": (
+        "// CHECK-NOT: all-to-all\n// CHECK: (f32[6], s32[6]) reduce(%x\n"
+        "// CHECK: f32[4,6] all-gather\n// CHECK: s32[4,6] all-gather\n"
+        "// CHECK: (f32[6], s32[6]) reduce({{.*}}dimensions={0}",
+        f"x = f32[16,6] parameter(0), sharding={ROWS}\ni = s32[16,6] iota(), iota_dimension=0\n"
+        "z = f32[] constant(-inf)\no = s32[] constant(0)\n"
+        "b = (f32[6], s32[6]) reduce(x, i, z, o), dimensions={0}, to_apply=largest\n"
+        "ROOT r = s32[6] get-tuple-element(b), index=1",
+        ALL,
+    ),
+    "gather of short slices": (
+        "// CHECK-NOT: all-gather\n// CHECK: f32[10,6] pad(%x\n"
+        "// CHECK: f32[2,3,6] gather({{.*}}slice_sizes={3,6}\n"
+        "// CHECK: ROOT %{{.*}} = f32[2,3,6] all-reduce",
+        f"x = f32[16,6] parameter(0), sharding={ROWS}\ni = s32[2] parameter(1), sharding={ALL}\n"
+        "ROOT r = f32[2,3,6] gather(x, i), offset_dims={1,2}, collapsed_slice_dims={}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={3,6}",
+        f"{{{A}, [{{}}, {{}}, {{}}]}}",
+    ),
+    "scatter of short slices": (
+        NOTHING + "// CHECK: f32[10,6] pad(%x\n// CHECK: f32[10,6] scatter(\n"
+        "// CHECK: ROOT %{{.*}} = f32[4,6] slice({{.*}}slice={[3:7], [0:6]}",
+        f"x = f32[16,6] parameter(0), sharding={ROWS}\ni = s32[2] parameter(1), sharding={ALL}\n"
+        f"u = f32[2,3,6] parameter(2), sharding={{{A}, [{{}}, {{}}, {{}}]}}\n"
+        "ROOT r = f32[16,6] scatter(x, i, u), update_window_dims={1,2}, inserted_window_dims={}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum",
+        ROWS,
+    ),
+    "scatter of less than the array": (
+        "// CHECK-NOT: all-reduce\n// CHECK-NOT: reduce-scatter\n// CHECK: f32[8,6] all-gather(%u\n"
+        "// CHECK: ROOT %{{.*}} = f32[4,6] scatter(%x",
+        f"x = f32[16,6] parameter(0), sharding={ROWS}\ni = s32[8] parameter(1), sharding={ROW}\n"
+        f"u = f32[8,6] parameter(2), sharding={ROWS}\n"
+        "ROOT r = f32[16,6] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum",
+        ROWS,
+    ),
+    "dynamic-update-slice of many rows": (
+        NOTHING + "// CHECK: f32[18,6] pad(%u\n// CHECK: f32[4,6] dynamic-slice\n"
+        "// CHECK-NOT: f32[{{[1-9][0-9]}},6]\n// CHECK: ROOT %{{.*}} = f32[4,6] ",
+        f"x = f32[16,6] parameter(0), sharding={ROWS}\n"
+        f"u = f32[10,6] parameter(1), sharding={WHOLE}\ni = s32[] parameter(2)\n"
+        "z = s32[] constant(0)\nROOT r = f32[16,6] dynamic-update-slice(x, u, i, z)",
+        ROWS,
+    ),
+    "right-hand sides of a system": (
+        NOTHING + "// CHECK: ROOT %{{.*}} = f32[3,2] triangular-solve(%{{.*}}, %x)",
+        f"a = f32[3,3] parameter(0), sharding={WHOLE}\n"
+        f"x = f32[3,8] parameter(1), sharding={COLUMNS}\n"
+        "ROOT r = f32[3,8] triangular-solve(a, x), left_side=true, lower=true, "
+        "unit_diagonal=true, transpose_a=NO_TRANSPOSE",
+        COLUMNS,
+    ),
     # -- the dimension must be whole: another one is cut for a while -------------------------------
+    "a part of what is sorted": (
+        "// CHECK-NOT: all-gather\n// CHECK: all-to-all\n// CHECK: f32[8,2] sort\n"
+        "// CHECK-NOT: all-gather\n// CHECK: f32[2,2] negate\n"
+        "// CHECK: ROOT %{{.*}} = f32[2,8] all-gather",
+        f"x = f32[8,8] parameter(0), sharding={ROWS}\n"
+        "s = f32[8,8] sort(x), dimensions={0}, to_apply=before\n"
+        "t = f32[2,8] slice(s), slice={[0:2], [0:8]}\nROOT n = f32[2,8] negate(t)",
+        WHOLE,
+    ),
     "sort along the cut dimension": (
         "// CHECK-NOT: all-gather\n// CHECK: all-to-all\n// CHECK: f32[8,2] sort\n"
         "// CHECK: all-to-all",
@@ -200,7 +265,42 @@ CALLED = """sum { a = f32[] parameter(0)
 before { a = f32[] parameter(0)
   b = f32[] parameter(1)
   ROOT c = pred[] compare(a, b), direction=LT }
+largest { a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  c = pred[] compare(a, b), direction=GE
+  m = f32[] select(c, a, b)
+  n = s32[] select(c, i, j)
+  ROOT t = (f32[], s32[]) tuple(m, n) }
 """
+
+
+# Custom calls of linear algebra, which the evaluator does not know: text only.
+FACTORISATIONS = {
+    "syevd": ("(f32[8,4,4], f32[8,4], s32[8])", "(f32[2,4,4], f32[2,4], s32[2])"),
+    "gesdd": (
+        "(f32[8,4,4], f32[8,4], f32[8,4,4], f32[8,4,4], s32[8])",
+        "(f32[2,4,4], f32[2,4], f32[2,4,4], f32[2,4,4], s32[2])",
+    ),
+    "geqrf": ("(f32[8,4,4], f32[8,4])", "(f32[2,4,4], f32[2,4])"),
+    "getrf": ("(f32[8,4,4], s32[8,4], s32[8])", "(f32[2,4,4], s32[2,4], s32[2])"),
+}
+
+
+@pytest.mark.parametrize("name", FACTORISATIONS)
+def test_batches_of_factorisations_stay_cut(name):
+    whole, part = FACTORISATIONS[name]
+    batch = f"{{{A}, [{{'a'}}, {{}}, {{}}]}}"
+    module = partitioned(
+        program(
+            f"x = f32[8,4,4] parameter(0), sharding={batch}\n"
+            f'f = {whole} custom-call(x), custom_call_target="lapack.{name}"\n'
+            f"ROOT r = f32[8,4,4] get-tuple-element(f), index=0, sharding={batch}",
+            4,
+        )
+    )
+    match_checks(NOTHING + f"// CHECK: {part} custom-call(%x)", module_to_text(module, STYLE))
 
 
 @pytest.mark.parametrize("name", FORMS)

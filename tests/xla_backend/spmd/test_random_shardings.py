@@ -238,6 +238,57 @@ PROGRAMS |= {
     "dynamic-update-slice-both": moving(
         "f32[12,8] f32[3,1] s64[] s64[] f32[12,8]", "dynamic-update-slice(p0, p1, p2, p3)"
     ),
+    "dynamic-update-slice-long": moving(
+        "f32[12,8] f32[9,1] s32[] s32[] f32[12,8]", "dynamic-update-slice(p0, p1, p2, p3)"
+    ),
+    "dynamic-update-slice-longer": moving(
+        "s32[24,8] s32[11,7] u32[] u32[] s32[24,8]", "dynamic-update-slice(p0, p1, p2, p3)"
+    ),
+    "gather-short": moving(
+        "f32[24,6] s32[3,1] f32[3,5,6]",
+        "gather(p0, p1), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0}, "
+        "index_vector_dim=1, slice_sizes={5,6}",
+    ),
+    "gather-short-both": moving(
+        "s32[24,12] s64[2,2] s32[2,3,2]",
+        "gather(p0, p1), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={1,0}, "
+        "index_vector_dim=1, slice_sizes={3,2}",
+    ),
+    "gather-short-and-one": moving(
+        "f32[8,12] u8[4,2] f32[4,3]",
+        "gather(p0, p1), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0,1}, "
+        "index_vector_dim=1, slice_sizes={1,3}",
+    ),
+    "scatter-short": moving(
+        "f32[12,4] s32[6,1] f32[6,3,4] f32[12,4]",
+        "scatter(p0, p1, p2), update_window_dims={1,2}, inserted_window_dims={}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum",
+    ),
+    "scatter-short-set": moving(
+        "f32[12,8] u8[1,2] f32[1,2,2] f32[12,8]",
+        "scatter(p0, p1, p2), update_window_dims={1,2}, inserted_window_dims={}, "
+        "scatter_dims_to_operand_dims={1,0}, index_vector_dim=1, to_apply=second",
+    ),
+    "scatter-short-and-one": moving(
+        "f32[8,12] s64[6,2] f32[6,3] f32[8,12]",
+        "scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=largest",
+    ),
+    "scatter-into-more": moving(
+        "f32[24,4] s32[12] f32[12,4] f32[24,4]",
+        "scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum",
+    ),
+    "triangular-solve": moving(
+        "f32[4,3,3] f32[4,3,12] f32[4,3,12]",
+        "triangular-solve(p0, p1), left_side=true, lower=true, unit_diagonal=true, "
+        "transpose_a=NO_TRANSPOSE",
+    ),
+    "triangular-solve-right": moving(
+        "f32[3,3] f32[12,3] f32[12,3]",
+        "triangular-solve(p0, p1), left_side=false, lower=false, unit_diagonal=true, "
+        "transpose_a=TRANSPOSE",
+    ),
     "gather-pairs": moving(
         "f32[8,6,4] s32[12,2] f32[12,4]",
         "gather(p0, p1), offset_dims={1}, collapsed_slice_dims={0,1}, start_index_map={1,0}, "
@@ -285,6 +336,19 @@ PROGRAMS |= {
         ["s32[12,8]"],
         "z = s32[] constant(-2147483648)\ns = s32[10,7] slice(p0), slice={[1:11], [0:7]}",
         "s32[] reduce(s, z), dimensions={0,1}, to_apply=most",
+    ),
+    "uneven-place": (
+        ["f32[12,4]"],
+        "s = f32[11,4] slice(p0), slice={[1:12], [0:4]}\ni = s32[11,4] iota(), iota_dimension=0\n"
+        "z = f32[] constant(-inf)\no = s32[] constant(0)\n"
+        "b = (f32[4], s32[4]) reduce(s, i, z, o), dimensions={0}, to_apply=pair",
+        "s32[4] get-tuple-element(b), index=1",
+    ),
+    "sort-behind-which-another-is-cut": (
+        ["f32[12,8]"],
+        "s = f32[12,8] sort(p0), dimensions={0}, to_apply=before\n"
+        "t = f32[3,8] slice(s), slice={[2:5], [0:8]}\nn = f32[3,8] negate(t)",
+        "f32[3,8] reverse(n), dimensions={0}",
     ),
     "uneven-product": (
         ["f32[12,6]", "f32[12,4]"],
