@@ -212,17 +212,22 @@ def take_strays(
     """Axes of dimensions that must be whole are taken for another factor, if one can be cut along
     them: then they move from one dimension to the other, and each device still does its share."""
     used = {axis for axes in chosen.values() for axis in axes}
+
+    def is_even(factor: int, axes: Axes) -> bool:
+        return factors.sizes[factor] % mesh.count(chosen.get(factor, ()) + axes) == 0
+
+    def is_able(factor: int, axes: Axes) -> bool:
+        more = chosen.get(factor, ()) + axes
+        return is_even(factor, axes) or fitting(factors.sizes[factor], more, mesh) == more
+
     for k, spec in enumerate(own):
         mapping = factors.mappings[k]
         for d, axes in enumerate(spec.dims):
             if mapping[d] or not axes or used & set(axes):
                 continue
-            able = [
-                f for f in sorted(_everywhere(factors))
-                if factors.sizes[f] % mesh.count(chosen.get(f, ()) + axes) == 0
-            ]  # fmt: skip
+            able = [f for f in sorted(_everywhere(factors)) if is_able(f, axes)]
             if able:
-                best = max(able, key=lambda f: factors.sizes[f])
+                best = max(able, key=lambda f: (is_even(f, axes), factors.sizes[f]))
                 chosen[best] = chosen.get(best, ()) + axes
                 used.update(axes)
 

@@ -17,6 +17,7 @@ from xla_backend.hlo.module import HloModule, InputOutputAlias
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
 from xla_backend.spmd.plan import Partition, Plan
+from xla_backend.spmd.transforms import split_transforms
 from xla_backend.spmd.writer import Writer
 
 
@@ -41,6 +42,8 @@ def partition(module: HloModule) -> Partition | None:
     if not needs_partitioning(module):
         return None
     plan = Plan(module)
+    if split_transforms(plan):
+        plan = Plan(module)
     _rewrite(module, plan)
     return plan.partition
 

@@ -279,6 +279,13 @@ PROGRAMS |= {
         "scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0}, "
         "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum",
     ),
+    "fft": moving("c64[8,12] c64[8,12]", "fft(p0), fft_type=FFT, fft_length={8,12}"),
+    "fft-of-real": moving("f32[2,4,8] c64[2,4,5]", "fft(p0), fft_type=RFFT, fft_length={4,8}"),
+    "fft-of-real-in-three": moving(
+        "f32[4,6,8] c64[4,6,5]", "fft(p0), fft_type=RFFT, fft_length={4,6,8}"
+    ),
+    "fft-inverse": moving("c64[4,8,6] c64[4,8,6]", "fft(p0), fft_type=IFFT, fft_length={4,8,6}"),
+    "fft-inverse-of-one": moving("c64[4,12] c64[4,12]", "fft(p0), fft_type=IFFT, fft_length={12}"),
     "triangular-solve": moving(
         "f32[4,3,3] f32[4,3,12] f32[4,3,12]",
         "triangular-solve(p0, p1), left_side=true, lower=true, unit_diagonal=true, "
