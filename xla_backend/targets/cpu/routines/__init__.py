@@ -24,7 +24,7 @@ gemm     C[M,N] (+)= A[M,K] B[K,N]; rs/cs: row and column stride of A and B (any
   void pyjax_gemm_<t>(M, N, K, ptr A, rsA, csA, ptr B, rsB, csB, ptr C, ldc, flags)
   void pyjax_gemm_batched_<t>(batch, M, N, K, ptr A, bsA, rsA, csA, ptr B, bsB, rsB, csB,
                               ptr C, bsC, ldc, flags)
-         each also as ...<t>.vector, .direct, .transposed, .packed, which have one way of doing it
+         each also as ...<t>.<way>, which has one way of doing it (`gemm_paths`)
          <t>: f32, f64, and <in>_<out> (same signature; elements of A and B are <in>, of C <out>)
          for bf16_bf16 bf16_f32 f16_f16 f16_f32, s8_s8 s8_s32 u8_u8 u8_s32 s16_s16 s32_s32 s64_s64
          u16_u16 u32_u32 u64_u64, c64_c64 c128_c128

@@ -10,11 +10,11 @@ by the thread that computed it and while it is in the first-level cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_context import (
@@ -31,13 +31,18 @@ from xla_backend.targets.cpu.routines.gemm_context import (
 )
 from xla_backend.targets.cpu.routines.gemm_micro import emit_micro_kernel, micro_name
 from xla_backend.targets.cpu.routines.gemm_pack import emit_pack_a, emit_pack_b
-from xla_backend.targets.cpu.routines.gemm_split import (
-    SPLIT,
-    emit_is_split,
-    emit_split,
-    split_of,
-    splits,
+from xla_backend.targets.cpu.routines.gemm_paths import (
+    ANY,
+    DIRECT_BYTES,
+    DIRECT_TILES,
+    PATHS,
+    VECTOR_WAYS,
+    Path,
+    has_direct_kernels,
+    has_vector_kernels,
+    is_vector,
 )
+from xla_backend.targets.cpu.routines.gemm_split import emit_is_split, emit_split, splits
 from xla_backend.targets.cpu.routines.gemm_tiles import (
     GEMM_TYPES,
     GemmType,
@@ -55,59 +60,10 @@ _PARALLEL_WORK = 1 << 20
 # the first-level cache, and wide enough for loops along its rows.
 _BLOCK_TILES = 8
 _BLOCK_PANELS = 4
-# A B of up to this many bytes stays in the first-level cache and needs no packing; nor is packing
-# any worth for so few tiles of rows.
-_DIRECT_BYTES = 16 * 1024
-_DIRECT_TILES = 8
 # A B in place of more bytes comes from far away: some rows at a time, so that what is read of each
 # goes on where it ended. One panel down all of K would touch three lines of every page.
 _FAR_BYTES = 1 << 20
 _FAR_ROWS = 128
-
-
-# How a product runs. Programs know the sizes and call a routine that has one way only, such as
-# `pyjax_gemm_f32.direct`, which is little code; one without a suffix chooses at run time.
-_WHOLE = ("vector", "direct", "transposed", "packed")
-PATHS = (*_WHOLE, *(f"{SPLIT}{path}" for path in _WHOLE[1:]))
-
-
-def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> str:
-    """The way that a product of these sizes and strides takes, as the routine with all of them
-    would choose."""
-    parts, depth = split_of(t, *(numbers[name] for name in "MNK"))
-    if parts > 1:
-        return SPLIT + _whole_path_of(t, target, {**numbers, "K": depth})
-    return _whole_path_of(t, target, numbers)
-
-
-def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> str:
-    one = [name for name, number in numbers.items() if number == 1]
-    if _has_vector_kernels(t) and any(all(n in one for n in names) for names in _VECTOR_CASES):
-        return "vector"
-    if _has_direct_kernels(t, target) and "csB" in one and ("csA" in one or "rsA" in one):
-        tile = tile_for(t, target)
-        near = numbers["K"] * numbers["N"] * t.source.byte_size <= _DIRECT_BYTES
-        if near or numbers["M"] <= _DIRECT_TILES * tile.rows or numbers["N"] <= tile.columns:
-            return "direct" if "csA" in one else "transposed"
-    return "packed"
-
-
-# What must be 1 for each of the kernels for vectors.
-_VECTOR_CASES = (
-    ("N", "csA", "rsB"),
-    ("M", "rsB", "csA"),
-    ("M", "csB", "csA"),
-    ("N", "rsA", "rsB", "ldc"),
-)
-
-
-def _has_vector_kernels(t: GemmType) -> bool:
-    return not t.compute.is_integral
-
-
-def _has_direct_kernels(t: GemmType, target: TargetInfo) -> bool:
-    """Access to B in place needs masked vectors for the last columns."""
-    return not t.needs_packing and target.has_masks
 
 
 def _panel_start(w: FunctionWriter, panels: str, vectors: str, index: str) -> str:
@@ -136,17 +92,20 @@ class _Depth(NamedTuple):
 class _Driver:
     """Emits the functions of one GEMM type into a module, for all paths or a single one."""
 
-    def __init__(self, module: ModuleWriter, t: GemmType, path: str | None = None) -> None:
+    def __init__(self, module: ModuleWriter, t: GemmType, path: Path = ANY) -> None:
         self.module = module
-        self.suffix = "" if path is None else f".{path}"
+        self.path = path
         # How the parts of K are multiplied, where the path is to split it.
-        self.inner = path.removeprefix(SPLIT) if path and path.startswith(SPLIT) else None
-        self.vector = _has_vector_kernels(t) and path in (None, "vector")
-        self.direct = _has_direct_kernels(t, module.target) and path in (None, "direct")
-        self.transposed = _has_direct_kernels(t, module.target) and path in (None, "transposed")
-        self.packs = path in (None, "packed")
+        self.inner = path._replace(split=False).name if path.split else None
+        direct = has_direct_kernels(t, module.target)
+        whole = path.way if self.inner is None else ""
+        self.vector = has_vector_kernels(t) and (whole is None or is_vector(path))
+        self.direct = direct and whole in (None, "direct")
+        self.transposed = direct and whole in (None, "transposed")
+        self.packs = whole in (None, "packed")
         self.t = t
         self.tile: Tile = tile_for(t, module.target)
+        self.heights, self.widths = path.heights(self.tile), path.widths(self.tile)
         self.prefix = f"gemm.{t.name}"
         self.packed, self.parts = packed_element(t)
         self.group = depth_group(t, module.target)
@@ -171,28 +130,32 @@ class _Driver:
         body: Callable[[str, int], None],
     ) -> None:
         """body(row, count) over [lo, hi): full tiles, then the rest in halves 4, 2, 1."""
-        full = self.tile.rows
-        count = w.isub(hi, lo)
-        whole = w.imul(w.op("udiv", "i64", count, str(full)), full)
-        end = w.iadd(lo, whole)
+        full, *halves = self.heights
+        if not halves:
+            end = hi
+        else:
+            whole = w.imul(w.op("udiv", "i64", w.isub(hi, lo), str(full)), full)
+            end = w.iadd(lo, whole)
         with w.loop(lo, end, full) as loop:
             body(loop.index, full)
         at = end
-        size = 4
-        while size >= 1:
-            if size < full:
-                rest = w.isub(hi, at)
-                fits = w.cmp("sge", "i64", rest, str(size))
-                with w.if_(fits):
-                    body(at, size)
-                at = w.iadd(at, w.select(fits, "i64", str(size), "0"))
-            size //= 2
+        for size in halves:
+            fits = w.cmp("sge", "i64", w.isub(hi, at), str(size))
+            with w.if_(fits):
+                body(at, size)
+            at = w.iadd(at, w.select(fits, "i64", str(size), "0"))
 
     def _for_vector_count(self, w: FunctionWriter, count: str, body: Callable[[int], None]) -> None:
-        """body(v) for the run-time number of vectors (1 to tile.vectors)."""
-        for v in range(1, self.tile.vectors + 1):
+        """body(v) for the run-time number of vectors."""
+        *others, last = self.widths
+        for v in others:
             with w.if_(w.cmp("eq", "i64", count, str(v))):
                 body(v)
+        if others:
+            with w.if_(w.cmp("eq", "i64", count, str(last))):
+                body(last)
+        else:
+            body(last)
 
     def emit_tile_task(self, layout: str) -> None:
         """void task(ptr context, i64 block): a range of rows times a range of panels.
@@ -400,7 +363,7 @@ class _Driver:
         if self.inner is not None:
             emit_split(self.module, self.t, name, f"pyjax_gemm_fused_{self.t.name}.{self.inner}")
             return
-        if self.suffix or not splits(self.t):
+        if self.path is not ANY or not splits(self.t):
             self.emit_entry(name)
             return
         whole, split = f"{self.prefix}.whole", f"{self.prefix}.split"
@@ -453,8 +416,8 @@ class _Driver:
             size = self.t.source.byte_size
             b_bytes = w.imul(w.op("mul", "i64", "%K", "%N"), size)
             # With one panel or few rows, packing would cost as much as the product.
-            near = w.cmp("sle", "i64", b_bytes, str(_DIRECT_BYTES))
-            few = w.cmp("sle", "i64", "%M", str(self.tile.rows * _DIRECT_TILES))
+            near = w.cmp("sle", "i64", b_bytes, str(DIRECT_BYTES))
+            few = w.cmp("sle", "i64", "%M", str(self.tile.rows * DIRECT_TILES))
             near = w.op("or", "i1", near, few)
             near = w.op("or", "i1", near, w.cmp("eq", "i64", panels, "1"))
             use = w.op("and", "i1", w.op("and", "i1", unit_a, unit_b), near)
@@ -476,7 +439,7 @@ class _Driver:
         w.ret()
 
     def _symbol(self, form: str) -> str:
-        return f"pyjax_gemm_{form}{self.t.name}{self.suffix}"
+        return symbol_of(self.t, form, self.path)
 
     def _emit_vector_cases(self, w: FunctionWriter) -> None:
         """Matrix-vector products stream the matrix once; they have their own kernels."""
@@ -487,17 +450,17 @@ class _Driver:
                 result = w.op("and", "i1", result, w.cmp("eq", "i64", name, "1"))
             return result
 
-        dot = f"{self.prefix}.gemv"
-        combine = f"{self.prefix}.gemv_columns"
-        cases = (
-            # condition, kernel, matrix, its vector, results, stride of the matrix, of the results
+        dot, combine = "vector", "vector_columns"
+        all_cases = (
+            # condition, way, matrix, its vector, results, stride of the matrix, of the results
             # (which go along the rows of C where N is 1, else along its columns)
             (unit("%N", "%csA", "%rsB"), dot, "%A", "%B", "%M", "%rsA", "%ldc"),
             (unit("%M", "%rsB", "%csA"), dot, "%B", "%A", "%N", "%csB", "1"),
             (unit("%M", "%csB", "%csA"), combine, "%B", "%A", "%N", "%rsB", "1"),
             (unit("%N", "%rsA", "%rsB", "%ldc"), combine, "%A", "%B", "%M", "%csA", "1"),
         )
-        for condition, kernel, matrix, vector_ptr, count, stride, out_stride in cases:
+        cases = [case for case in all_cases if case[1] in self._vector_ways()]
+        for condition, way, matrix, vector_ptr, count, stride, out_stride in cases:
             yes, no = w.new_label("gemv"), w.new_label("other")
             w.cond_br(condition, yes, no)
             w.label(yes)
@@ -506,9 +469,12 @@ class _Driver:
                 args += [("ptr", vector_ptr), ("ptr", "%C"), ("i64", out_stride)]
                 args += [("i64", "%flags"), ("ptr", "%epilogue"), ("ptr", "%data")]
                 args += [("i64", "%batch"), ("i64", "1" if count == "%M" else "0")]
-                w.call(kernel, "void", args)
+                w.call(f"{self.prefix}.{way}", "void", args)
                 w.ret()
             w.label(no)
+
+    def _vector_ways(self) -> tuple[str, ...]:
+        return VECTOR_WAYS if self.path.way is None else (self.path.way,)
 
     def _split(
         self, w: FunctionWriter, ctx: Context, tasks: str, panels: str, rows_multiple: int
@@ -657,36 +623,33 @@ class _Driver:
         w.call(self._symbol("fused_"), "void", args)
         w.ret()
 
-    def emit_plain(self) -> None:
+    def emit_plain(self, form: str, *names: str) -> None:
         """The products without epilogue."""
-        for prefix, names in (("", PRODUCT), ("batched_", ("batches", *BATCHED))):
-            params = parameters(*names)
-            w = self.module.function(self._symbol(prefix), params)
-            none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in parameters(*EPILOGUE)]
-            args = [*((ty, f"%{name}") for ty, name in params), *none]
-            if prefix:
-                args += [("i64", w.imax("%batches", 1)), ("i64", "0"), ("i64", "0")]
-            w.call(self._symbol(f"fused_{prefix}"), "void", args)
-            w.ret()
+        params = parameters(*names)
+        w = self.module.function(self._symbol(form), params)
+        none = [(ty, "null" if ty == "ptr" else "0") for ty, _ in parameters(*EPILOGUE)]
+        args = [*((ty, f"%{name}") for ty, name in params), *none]
+        if form:
+            args += [("i64", w.imax("%batches", 1)), ("i64", "0"), ("i64", "0")]
+        w.call(self._symbol(f"fused_{form}"), "void", args)
+        w.ret()
 
     def emit(self) -> None:
-        heights = {self.tile.rows} | {h for h in (4, 2, 1) if h < self.tile.rows}
+        """One product at a time."""
         layouts = ["columns"] if self.packs or self.transposed else []
         layouts += ["rows"] if self.direct else []
-        for height in sorted(heights):
-            for v in range(1, self.tile.vectors + 1):
-                for layout in layouts:
-                    emit_micro_kernel(
-                        self.module, self.prefix, self.t, self.tile, height, v, layout
-                    )
+        for height in sorted(self.heights):
+            for v, layout in itertools.product(self.widths, layouts):
+                emit_micro_kernel(self.module, self.prefix, self.t, self.tile, height, v, layout)
             if self.packs:
                 emit_pack_a(self.module, self.prefix, self.t, height, self.tile.lanes)
         if self.vector:
-            emit_matrix_vector(self.module, self.prefix, self.t, self.tile)
+            for way in self._vector_ways():
+                emit_matrix_vector(self.module, self.prefix, self.t, self.tile, way)
         if self.packs or self.inner is not None:
             emit_workspace(self.module)
         if self.packs:
-            emit_pack_b(self.module, self.prefix, self.t, self.tile)
+            emit_pack_b(self.module, self.prefix, self.t, self.tile, self.widths, self.path.turned)
             self.emit_pack_task()
             self.emit_tile_task("packed")
         if self.direct:
@@ -694,21 +657,32 @@ class _Driver:
         if self.transposed:
             self.emit_tile_task("transposed")
         self.emit_entries()
+        self.emit_plain("", *PRODUCT)
+
+    def emit_batches(self) -> None:
+        """Many products, by the routine for one."""
         self.emit_batched()
-        self.emit_plain()
+        self.emit_plain("batched_", "batches", *BATCHED)
+
+
+def symbol_of(t: GemmType, form: str, path: Path) -> str:
+    """The routine of a form: "", "fused_", "batched_" or "fused_batched_"."""
+    return f"pyjax_gemm_{form}{t.name}" + ("" if path is ANY else f".{path.name}")
 
 
 def register() -> None:
     """Declares the GEMM kernels of every element type."""
-    for name, t in GEMM_TYPES.items():
-        kinds = ("", "batched_", "fused_", "fused_batched_")
-        for path in (None, *PATHS):
-            if path is not None and path.startswith(SPLIT) and not splits(t):
-                continue
-            suffix = "" if path is None else f".{path}"
-            symbols = tuple(f"pyjax_gemm_{kind}{name}{suffix}" for kind in kinds)
-            register_group(f"gemm_{name}{suffix}", symbols, partial(emit_group, t, path=path))
+    for t in GEMM_TYPES.values():
+        for path in (ANY, *(p for p in PATHS if splits(t) or not p.split)):
+            for batched, emit in (("", emit_group), ("batched_", emit_batched_group)):
+                symbols = tuple(symbol_of(t, form + batched, path) for form in ("", "fused_"))
+                group = symbols[0].removeprefix("pyjax_")
+                register_group(group, symbols, partial(emit, t, path=path))
 
 
-def emit_group(t: GemmType, module: ModuleWriter, path: str | None = None) -> None:
+def emit_group(t: GemmType, module: ModuleWriter, path: Path = ANY) -> None:
     _Driver(module, t, path).emit()
+
+
+def emit_batched_group(t: GemmType, module: ModuleWriter, path: Path = ANY) -> None:
+    _Driver(module, t, path).emit_batches()

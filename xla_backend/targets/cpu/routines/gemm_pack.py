@@ -8,7 +8,7 @@ one: the halves of each element; what is missing of the last pair is zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm import elemental
@@ -204,16 +204,26 @@ def _emit_scalars(w: FunctionWriter, t: GemmType, lanes: int, column: str) -> No
         _for_depth(w, t, 1, load, store)
 
 
-def emit_pack_b(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> None:
-    """void packB(src, rs, cs, dst, kc, width, valid)"""
+def emit_pack_b(
+    module: ModuleWriter,
+    prefix: str,
+    t: GemmType,
+    tile: Tile,
+    widths: Sequence[int],
+    turned: bool | None,
+) -> None:
+    """void packB(src, rs, cs, dst, kc, width, valid)
+
+    widths: vectors that a panel may have; turned: whether rows of B are not contiguous, None: it
+    depends.
+    """
     params = [*_PARAMS, ("i64", "width"), ("i64", "valid")]
     w = module.function(f"{prefix}.packB", params, internal=True, attributes="noinline")
     lanes = tile.lanes
     vectors = w.op("udiv", "i64", "%width", str(lanes))
-    unit = w.cmp("eq", "i64", "%cs", "1")
 
     def whole_rows() -> list[str]:
-        for count in range(1, tile.vectors + 1):
+        for count in widths:
             with w.if_(w.cmp("eq", "i64", vectors, str(count))):
                 _emit_whole_rows(w, t, lanes, count)
         return []
@@ -232,7 +242,12 @@ def emit_pack_b(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> N
             _emit_columns(w, t, lanes, w.imul(loop.index, lanes))
         return []
 
-    w.if_else(unit, [], by_rows, by_elements)
+    if turned is None:
+        w.if_else(w.cmp("eq", "i64", "%cs", "1"), [], by_rows, by_elements)
+    elif turned:
+        by_elements()
+    else:
+        by_rows()
     w.ret()
 
 

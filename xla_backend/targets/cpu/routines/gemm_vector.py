@@ -24,39 +24,38 @@ _ROWS_PER_TASK_BYTES = 1 << 18
 _COLUMNS_PER_TASK = 1024
 
 
-def emit_matrix_vector(module: ModuleWriter, prefix: str, t: GemmType, tile: Tile) -> None:
-    """Two kernels: void gemv(results, K, matrix, stride, vector, out, out_stride, flags,
-                              epilogue, data, batch, by_rows)
+def emit_matrix_vector(
+    module: ModuleWriter, prefix: str, t: GemmType, tile: Tile, way: str
+) -> None:
+    """One of two kernels: void way(results, K, matrix, stride, vector, out, out_stride, flags,
+                                    epilogue, data, batch, by_rows)
 
-    gemv: result i is the dot product of row i (at i * stride, contiguous) with the vector.
-    gemv_columns: the results are the vector's combination of K contiguous rows (at k * stride).
+    vector: result i is the dot product of row i (at i * stride, contiguous) with the vector.
+    vector_columns: the results are the vector's combination of K contiguous rows (at k * stride).
     The epilogue (or null) finishes results that are a column of C (by_rows 1) or a row (0).
     """
-    task = module.function(f"{prefix}.gemvtask", [("ptr", "ctx"), ("i64", "block")], internal=True)
-    _emit_task(task, t, tile)
-    task = module.function(f"{prefix}.colstask", [("ptr", "ctx"), ("i64", "block")], internal=True)
-    _emit_columns_task(task, t, tile)
-    size = t.source.byte_size
-    for name, task_name in (("gemv", "gemvtask"), ("gemv_columns", "colstask")):
-        names = [("i64", "rows"), ("i64", "K"), ("ptr", "mat"), ("i64", "stride"), ("ptr", "vec")]
-        names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
-        names += [("ptr", "epilogue"), ("ptr", "data"), ("i64", "batch"), ("i64", "by_rows")]
-        w = module.function(f"{prefix}.{name}", names, internal=True)
-        context = w.alloca("i64", len(names) + 1, 8)
-        for i, (ty, field) in enumerate(names):
-            w.store(ty, f"%{field}", w.gep("i64", context, i), 8)
-        if name == "gemv":
-            row_bytes = w.imax(w.imul("%K", size), 1)
-            per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
-            # Whole vectors of results, as epilogues expect.
-            per_task = w.op("and", "i64", w.iadd(per_task, _RESULTS - 1), str(-_RESULTS))
-        else:
-            per_task = str(_COLUMNS_PER_TASK)
-        w.store("i64", per_task, w.gep("i64", context, len(names)), 8)
-        blocks = w.op("udiv", "i64", w.iadd("%rows", w.isub(per_task, 1)), per_task)
-        args = [("ptr", f"@{prefix}.{task_name}"), ("ptr", context), ("i64", blocks)]
-        w.call("pyjax_parallel_for", "void", args)
-        w.ret()
+    task = f"{prefix}.{way}.task"
+    emit_task = _emit_task if way == "vector" else _emit_columns_task
+    emit_task(module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True), t, tile)
+    names = [("i64", "rows"), ("i64", "K"), ("ptr", "mat"), ("i64", "stride"), ("ptr", "vec")]
+    names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
+    names += [("ptr", "epilogue"), ("ptr", "data"), ("i64", "batch"), ("i64", "by_rows")]
+    w = module.function(f"{prefix}.{way}", names, internal=True)
+    context = w.alloca("i64", len(names) + 1, 8)
+    for i, (ty, field) in enumerate(names):
+        w.store(ty, f"%{field}", w.gep("i64", context, i), 8)
+    if way == "vector":
+        row_bytes = w.imax(w.imul("%K", t.source.byte_size), 1)
+        per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
+        # Whole vectors of results, as epilogues expect.
+        per_task = w.op("and", "i64", w.iadd(per_task, _RESULTS - 1), str(-_RESULTS))
+    else:
+        per_task = str(_COLUMNS_PER_TASK)
+    w.store("i64", per_task, w.gep("i64", context, len(names)), 8)
+    blocks = w.op("udiv", "i64", w.iadd("%rows", w.isub(per_task, 1)), per_task)
+    args = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
+    w.call("pyjax_parallel_for", "void", args)
+    w.ret()
 
 
 def _emit_finish(

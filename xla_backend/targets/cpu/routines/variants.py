@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.targets.cpu.routines import conv, gemm, sort
+from xla_backend.targets.cpu.routines import conv, gemm_paths, sort
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 
 
@@ -18,7 +18,7 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
     family, _, rest = routine.partition("_")
     if family == "gemm":
         name = rest.removeprefix("fused_").removeprefix("batched_")
-        return f"{routine}.{gemm.path_of(GEMM_TYPES[name], target, operands)}"
+        return f"{routine}.{gemm_paths.path_of(GEMM_TYPES[name], target, operands).name}"
     if family == "conv" and rest in GEMM_TYPES:
         dims = dict(zip(conv.FIELDS, operands["dims"], strict=True))
         return f"{routine}.{conv.path_of(GEMM_TYPES[rest], target, dims)}"

@@ -1,0 +1,124 @@
+"""Ways of a product. Programs know sizes and strides, and call a routine that has one way only, such
+as `pyjax_gemm_f32.direct_even`, which is little code; one without a suffix chooses at run time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from xla_backend.llvm.target import TargetInfo
+from xla_backend.targets.cpu.routines.gemm_split import SPLIT, split_of, splits
+from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile, tile_for
+
+# A B of up to this many bytes stays in the first-level cache and needs no packing; nor is packing
+# any worth for so few tiles of rows.
+DIRECT_BYTES = 16 * 1024
+DIRECT_TILES = 8
+# What must be 1 for each of the kernels for vectors: for dot products with rows of the matrix, and
+# for combinations of them.
+_VECTOR_CASES = {
+    "vector": (("N", "csA", "rsB"), ("M", "rsB", "csA")),
+    "vector_columns": (("M", "csB", "csA"), ("N", "rsA", "rsB", "ldc")),
+}
+VECTOR_WAYS = tuple(_VECTOR_CASES)
+_EVEN, _NARROW, _TURNED = "_even", "_narrow", "_turned"
+
+
+class Path(NamedTuple):
+    """What a routine is for. Everything, unless it says otherwise.
+
+    Attributes:
+      way: "vector", "vector_columns", "direct", "transposed" or "packed"; None: any.
+      split: K in parts, each of which goes this way.
+      even: rows fill tiles, so that there are none of fewer rows.
+      narrow: columns are one vector; False: more than one; None: any.
+      turned: rows of B are not contiguous, where it is packed; False: they are; None: any.
+    """
+
+    way: str | None = None
+    split: bool = False
+    even: bool = False
+    narrow: bool | None = None
+    turned: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """The suffix of a routine's name."""
+        split = SPLIT if self.split else ""
+        words = ((_EVEN, self.even), (_NARROW, self.narrow), (_TURNED, self.turned))
+        return f"{split}{self.way}{''.join(word for word, has in words if has)}"
+
+    def heights(self, tile: Tile) -> list[int]:
+        """Rows of the micro-kernels: of a tile, and halves of what is left."""
+        return [tile.rows, *(h for h in (4, 2, 1) if h < tile.rows and not self.even)]
+
+    def widths(self, tile: Tile) -> list[int]:
+        """Vectors of the micro-kernels: columns are dealt out evenly to as few as there can be."""
+        if self.narrow:
+            return [1]
+        least = 1 if self.narrow is None else max(1, tile.vectors - 1)
+        return list(range(least, tile.vectors + 1))
+
+
+ANY = Path()
+
+
+def _paths() -> list[Path]:
+    found = [Path(way) for way in _VECTOR_CASES]
+    for even, narrow in itertools.product((False, True), repeat=2):
+        found += [Path(way, False, even, narrow) for way in ("direct", "transposed")]
+        found += [Path("packed", False, even, narrow, turned) for turned in (False, True)]
+    return [*found, *(path._replace(split=True) for path in found if not is_vector(path))]
+
+
+def is_vector(path: Path) -> bool:
+    return path.way in _VECTOR_CASES
+
+
+PATHS = _paths()
+
+
+def paths_of(t: GemmType, target: TargetInfo) -> list[Path]:
+    """Those that products of a type can have."""
+    found = PATHS if splits(t) else [path for path in PATHS if not path.split]
+    if not has_vector_kernels(t):
+        found = [path for path in found if not is_vector(path)]
+    if not has_direct_kernels(t, target):
+        found = [path for path in found if path.way not in ("direct", "transposed")]
+    return found
+
+
+def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path:
+    """The way that a product of these sizes and strides takes, as the routine with all of them
+    would choose."""
+    parts, depth = split_of(t, *(numbers[name] for name in "MNK"))
+    if parts == 1:
+        return _whole_path_of(t, target, numbers)
+    return _whole_path_of(t, target, {**numbers, "K": depth})._replace(split=True)
+
+
+def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path:
+    one = {name for name, number in numbers.items() if number == 1}
+    for way, cases in _VECTOR_CASES.items():
+        if has_vector_kernels(t) and any(one.issuperset(names) for names in cases):
+            return Path(way)
+    tile = tile_for(t, target)
+    even = numbers["M"] % tile.rows == 0
+    narrow = numbers["N"] <= tile.lanes
+    if has_direct_kernels(t, target) and "csB" in one and one & {"csA", "rsA"}:
+        near = numbers["K"] * numbers["N"] * t.source.byte_size <= DIRECT_BYTES
+        if near or numbers["M"] <= DIRECT_TILES * tile.rows or numbers["N"] <= tile.columns:
+            way = "direct" if "csA" in one else "transposed"
+            return Path(way, even=even, narrow=narrow)
+    return Path("packed", even=even, narrow=narrow, turned="csB" not in one)
+
+
+def has_vector_kernels(t: GemmType) -> bool:
+    return not t.compute.is_integral
+
+
+def has_direct_kernels(t: GemmType, target: TargetInfo) -> bool:
+    """Access to B in place needs masked vectors for the last columns."""
+    return not t.needs_packing and target.has_masks
