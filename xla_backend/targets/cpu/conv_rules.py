@@ -30,6 +30,9 @@ def _convolution(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     name = _library_type(node)
     if name is None:
         return builder.launch(node)
+    product = _product_step(builder, node, name)
+    if product is not None:
+        return [product]
     target = builder.slice(node)
     return [convolution_step(builder, node.name, node, node.operands, target, f"conv_{name}")]
 
@@ -50,6 +53,51 @@ def _library_type(node: Instruction) -> str | None:
     if work < _SMALL or grouped_twice or _is_depthwise(node, a):
         return None
     return name
+
+
+def _product_step(builder: ProgramBuilder, node: Instruction, name: str) -> Library | None:
+    """A window of one point is a product: of pixels and weights with channels last, of weights and
+    pixels with channels first. None: it is none."""
+    a = node.attributes
+    assert isinstance(a, ConvolutionAttributes)
+    d, _ = _fields(node, a)
+    if d["groups"] > 1 or any(
+        (w.size, w.stride, w.base_dilation, w.padding_low, w.padding_high) != (1, 1, 1, 0, 0)
+        for w in a.window
+    ):
+        return None
+    pixels = d["out0"] * d["out1"] * d["out2"]
+    # Pixels follow each other evenly, on both sides.
+    for side in "xo":
+        step = d[f"{side}2"]
+        for k in (1, 0):
+            step *= d[f"out{k + 1}"]
+            if d[f"out{k}"] > 1 and d[f"{side}{k}"] != step:
+                return None
+    x, kernel = map(builder.slice, node.operands)
+    batches, m, n = d["n"], pixels, d["co"]
+    left: tuple[Operand, ...]
+    right: tuple[Operand, ...]
+    arguments: tuple[Operand, ...]
+    if d["oc"] == 1:
+        if d["xb"] == pixels * d["x2"] and d["ob"] == pixels * d["o2"]:
+            batches, m = 1, batches * pixels
+        left, right = (x, d["xb"], d["x2"], d["xc"]), (kernel, 0, d["wi"], d["wo"])
+        pitch = d["o2"]
+    elif d["o2"] == 1:
+        m, n = n, m
+        left, right = (kernel, 0, d["wo"], d["wi"]), (x, d["xb"], d["xc"], d["x2"])
+        pitch = d["oc"]
+    else:
+        return None
+    target = builder.slice(node)
+    if batches == 1:
+        # One product has no batch strides.
+        left, right = ((side[0], *side[2:]) for side in (left, right))
+        arguments = (m, n, d["ci"], *left, *right, target, pitch, 0)
+        return Library(node.name, cycles_of(node), f"gemm_{name}", arguments)
+    arguments = (batches, m, n, d["ci"], *left, *right, target, d["ob"], pitch, 0)
+    return Library(node.name, cycles_of(node), f"gemm_batched_{name}", arguments)
 
 
 def convolution_step(

@@ -1,5 +1,6 @@
-"""Ways of a product. Programs know sizes and strides, and call a routine that has one way only, such
-as `pyjax_gemm_f32.direct_even`, which is little code; one without a suffix chooses at run time.
+"""Ways of a product. Programs know sizes and strides, and call a routine that has one way only,
+such as `pyjax_gemm_f32.direct_even`, which is little code; one without a suffix chooses at run
+time.
 """
 
 from __future__ import annotations
