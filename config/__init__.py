@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
-from . import environment, files, flags, listing, options
+from . import environment, files, flags, options
 from .registry import Source, all_options, find
 
 __all__ = ["Config", "config", "options"]
@@ -92,6 +93,7 @@ class Config:
         return sorted({*super().__dir__(), *all_options()})
 
     def _repr_html_(self) -> str:
+        listing = import_module("pyjax._config.listing")  # for notebooks alone
         return listing.html(listing.AREAS)
 
     def __repr__(self) -> str:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
-from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 _TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})
@@ -15,7 +14,18 @@ _FALSE = frozenset({"0", "false", "f", "no", "n", "off"})
 
 
 class AbstractKind:
-    """How one type of option value is parsed and checked."""
+    """How one type of option value is parsed and checked. Kinds with equal fields are equal."""
+
+    # Plain classes: the decorator for data classes compiles three functions for each at import.
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({fields})"
 
     def parse(self, text: str) -> Any:
         """Value of a text from the environment or the command line."""
@@ -31,7 +41,6 @@ class AbstractKind:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
 class Bool(AbstractKind):
     @property
     def accepts(self) -> str:
@@ -55,16 +64,16 @@ class Bool(AbstractKind):
         raise TypeError(f"expected {self.accepts}")
 
 
-@dataclass(frozen=True)
 class Int(AbstractKind):
     """An integer from `low` to `high`, both included."""
 
-    low: int = -(1 << 63)
-    high: int = (1 << 63) - 1
+    def __init__(self, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> None:
+        self.low = low
+        self.high = high
 
     @property
     def accepts(self) -> str:
-        if (self.low, self.high) == (Int.low, Int.high):
+        if self == Int():
             return "an integer of at most 64 bits"
         return f"an integer from {self.low} to {self.high}"
 
@@ -88,16 +97,16 @@ class Int(AbstractKind):
         return value
 
 
-@dataclass(frozen=True)
 class Float(AbstractKind):
     """A number from `low` to `high`, both included; never NaN."""
 
-    low: float = -math.inf
-    high: float = math.inf
+    def __init__(self, low: float = -math.inf, high: float = math.inf) -> None:
+        self.low = low
+        self.high = high
 
     @property
     def accepts(self) -> str:
-        if (self.low, self.high) == (Float.low, Float.high):
+        if self == Float():
             return "a number"
         return f"a number from {self.low:g} to {self.high:g}"
 
@@ -121,7 +130,6 @@ class Float(AbstractKind):
         return value
 
 
-@dataclass(frozen=True)
 class Directory(AbstractKind):
     """A directory to write to, made when it is set; the empty string is none."""
 
@@ -134,7 +142,7 @@ class Directory(AbstractKind):
             return text
         try:
             os.makedirs(text, exist_ok=True)
-            with tempfile.TemporaryFile(dir=text):
+            with import_module("tempfile").TemporaryFile(dir=text):
                 pass
         except (OSError, ValueError) as error:
             raise ValueError(f"expected {self.accepts}: {error}") from None
@@ -146,7 +154,6 @@ class Directory(AbstractKind):
         return self.parse(os.fspath(value))
 
 
-@dataclass(frozen=True)
 class Str(AbstractKind):
     @property
     def accepts(self) -> str:
@@ -161,11 +168,11 @@ class Str(AbstractKind):
         return value
 
 
-@dataclass(frozen=True)
 class Enum(AbstractKind):
     """One of a few strings."""
 
-    choices: tuple[str, ...]
+    def __init__(self, choices: tuple[str, ...]) -> None:
+        self.choices = choices
 
     @property
     def accepts(self) -> str:
@@ -182,11 +189,11 @@ class Enum(AbstractKind):
         return self.parse(value)
 
 
-@dataclass(frozen=True)
 class Optional(AbstractKind):
     """A kind that may also be None; the texts `None` and the empty string mean None."""
 
-    kind: AbstractKind
+    def __init__(self, kind: AbstractKind) -> None:
+        self.kind = kind
 
     @property
     def accepts(self) -> str:
@@ -199,13 +206,13 @@ class Optional(AbstractKind):
         return None if value is None else self.kind.check(value)
 
 
-@dataclass(frozen=True)
 class Object(AbstractKind):
     """Any Python object (a device, say); text is passed through for the user of the option to
     resolve.
     """
 
-    description: str
+    def __init__(self, description: str) -> None:
+        self.description = description
 
     @property
     def accepts(self) -> str:

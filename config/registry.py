@@ -8,7 +8,6 @@ keeps its own value, so that leaving a context or clearing a flag uncovers what 
 
 from __future__ import annotations
 
-import difflib
 import enum
 import functools
 import linecache
@@ -20,6 +19,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import ContextDecorator
 from contextvars import ContextVar
+from importlib import import_module
 from types import FrameType
 from typing import Any
 
@@ -335,6 +335,17 @@ class Option:
         self._listeners.append(listener)
         listener(self.process_value)
 
+    def load_when_set(self, module: str) -> None:
+        """Import a module as soon as somebody sets the option, or made a block that does; it
+        listens itself then."""
+
+        def load(what: Any) -> None:
+            if self.is_set or isinstance(what, Override):
+                import_module(module)
+
+        self.on_change(load)
+        self.on_block(load)
+
     def on_block(self, listener: Callable[[Override], None]) -> None:
         """Call `listener(block)` whenever a block is made that gives the option a value in its
         thread, before it is entered."""
@@ -508,7 +519,7 @@ def _user_line() -> str:
 
 def suggestion(bare: str) -> str:
     """The end of a message about a name (without prefix) of no option; empty if none is close."""
-    close = difflib.get_close_matches(f"jax_{bare}", _options, n=1, cutoff=0.5)
+    close = import_module("difflib").get_close_matches(f"jax_{bare}", _options, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

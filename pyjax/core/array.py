@@ -9,6 +9,7 @@ import numpy as np
 
 from pyjax.core.avals import HasAval, ShapedArray
 from pyjax.core.errors import new_error
+from xla_backend.process.on_first_use import on_first_use
 
 _Operator = Callable[["Array", Any], "Array"]
 _Unary = Callable[["Array"], "Array"]
@@ -28,7 +29,8 @@ class Array(HasAval):
     Array(2, dtype=int32, weak_type=True)
 
     Subclasses have the memory (`runtime.array`), or belong to a trace (`core.trace`). Operators and
-    methods that compute are declared here, and installed by `pyjax.numpy.array_methods`.
+    methods that compute are declared here, and installed by `pyjax.numpy.array_methods`, at the
+    first use of one at the latest: `pyjax.lax` alone does not load it.
     """
 
     __slots__ = ()
@@ -210,6 +212,39 @@ class Array(HasAval):
     var: _Method
     view: _Method
 
+
+# -- until pyjax.numpy.array_methods is loaded ---------------------------------------------------
+
+_install_all = on_first_use("pyjax.numpy.array_methods", "install_all")
+_PROPERTIES = ("T", "at", "flat", "imag", "mT", "real")
+_ELEMENTS = ("__delitem__", "__iter__", "__len__", "__setitem__")
+
+
+def _method_installed_first(name: str) -> _Method:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _install_all()
+        return getattr(self, name)(*args, **kwargs)
+
+    return method
+
+
+def _property_installed_first(name: str) -> property:
+    def get(self: Any) -> Any:
+        _install_all()
+        return getattr(self, name)
+
+    return property(get)
+
+
+def _declared_methods() -> list[str]:
+    declared = list(Array.__annotations__)
+    return [n for n in declared[declared.index("__add__") :] if n not in _PROPERTIES]
+
+
+for _name in (*_declared_methods(), *_ELEMENTS):
+    setattr(Array, _name, _method_installed_first(_name))
+for _name in _PROPERTIES:
+    setattr(Array, _name, _property_installed_first(_name))
 
 # What functions of arrays accept: arrays, NumPy arrays and scalars, Python numbers.
 ArrayLike = Array | np.ndarray | np.generic | bool | int | float | complex

@@ -7,7 +7,9 @@ first argument.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +40,7 @@ from pyjax.numpy.eager import compiled_binary, compiled_once
 from pyjax.numpy.index_functions import take
 from pyjax.numpy.index_update import _IndexUpdateHelper
 from pyjax.numpy.indexing import getitem
-from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.array import DeviceArray, set_array_namespace
 from pyjax.runtime.native_dispatch import make_operator_native
 from pyjax.runtime.placement import device_put
 
@@ -485,10 +487,13 @@ _OF_TRACERS = {
 }
 
 
+@functools.cache
 def install_all() -> None:
-    """Install the arithmetic on Array; pyjax.numpy does this when imported. Arrays on devices have
-    short cuts of their own to operators that are one compiled program.
+    """Install the arithmetic on Array; this is done with the first use of a name of pyjax.numpy, or
+    of an operator. Arrays on devices have short cuts of their own to operators that are one
+    compiled program.
     """
+    set_array_namespace(sys.modules["pyjax.numpy"])
     for name, op in {**_BINARY, **_COMPARISONS}.items():
         _install_operator(f"__{name}__", op, _binary(f"__{name}__", op), name in _COMPILED)
     for name, op in _BINARY.items():

@@ -24,7 +24,7 @@ from pyjax.numpy.indexing import read
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.selection import select_where
-from pyjax.numpy.vectorize import vectorize
+from pyjax.numpy.vectorized import vectorize
 
 __all__ = [
     "add",

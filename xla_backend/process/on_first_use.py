@@ -13,12 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from threading import RLock
+from types import ModuleType
 from typing import Any
 
 from xla_backend.process.forks import IMPORT, check_forked, take_for_forks
 
 _importing = RLock()
 take_for_forks(_importing, IMPORT)
+
+
+def import_now(module: str) -> ModuleType:
+    """A module that is needed now for the first time."""
+    check_forked()
+    with _importing:
+        return import_module(module)
 
 
 def on_first_use(module: str, name: str) -> Callable[..., Any]:
@@ -33,9 +41,7 @@ def on_first_use(module: str, name: str) -> Callable[..., Any]:
     def call(*arguments: Any, **named: Any) -> Any:
         nonlocal found
         if found is None:
-            check_forked()
-            with _importing:
-                found = getattr(import_module(module), name)
+            found = getattr(import_now(module), name)
         return found(*arguments, **named)
 
     return call

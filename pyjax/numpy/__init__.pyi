@@ -1,0 +1,1 @@
+from pyjax.numpy._public import *
