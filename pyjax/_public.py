@@ -42,6 +42,7 @@ from pyjax.lax.refs.access import empty_ref as empty_ref
 from pyjax.lax.refs.access import free_ref as free_ref
 from pyjax.lax.refs.access import freeze as freeze
 from pyjax.lax.refs.access import new_ref as new_ref
+from pyjax.parallel import shard_map_faults as _shard_map_faults  # registers its rules
 from pyjax.parallel.global_arrays import make_array_from_callback as make_array_from_callback
 from pyjax.parallel.global_arrays import (
     make_array_from_process_local_data as make_array_from_process_local_data,
@@ -58,8 +59,11 @@ from pyjax.runtime.devices import device_count as device_count
 from pyjax.runtime.devices import devices as devices
 from pyjax.runtime.devices import local_device_count as local_device_count
 from pyjax.runtime.devices import local_devices as local_devices
+from pyjax.runtime.devices import process_count as host_count
 from pyjax.runtime.devices import process_count as process_count
+from pyjax.runtime.devices import process_index as host_id
 from pyjax.runtime.devices import process_index as process_index
+from pyjax.runtime.devices import process_indices as host_ids
 from pyjax.runtime.devices import process_indices as process_indices
 from pyjax.runtime.dispatch import clear_caches as clear_caches
 from pyjax.runtime.placement import block_until_ready as block_until_ready
@@ -72,6 +76,7 @@ from pyjax.runtime.placement import typeof as typeof
 from pyjax.sharding import NamedSharding as NamedSharding
 from pyjax.sharding import Shard as Shard
 from pyjax.sharding.mesh import set_mesh as set_mesh
+from pyjax.sharding.partition_spec import PartitionSpec as P
 from xla_backend.runtime.client import Device as Device
 
 # Options that a block may override: `with pyjax.enable_x64(True): ...`
