@@ -10,7 +10,7 @@
         `fft_plan.generated`. x may be y.
   pyjax_rfft_<t>: the same of real numbers.    pyjax_irfft_<t>: of the first n / 2 + 1 numbers of
         what is conjugate-symmetric; gives real ones
-        t: c64 c128; `fft_plan` has the tables
+        t: c64 c128, also with the suffix of a form (`fft_forms`); `fft_plan` has the tables
 
 A group of transforms goes into a buffer with a vector for each element, through its passes
 (`fft_passes`), and out again.
@@ -18,6 +18,7 @@ A group of transforms goes into a buffer with a vector for each element, through
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -27,6 +28,14 @@ from xla_backend.llvm import elemental
 from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.targets.cpu.routines.fft_forms import (
+    ANY,
+    COLUMNS,
+    FORMS,
+    RADIX_SETS,
+    ROWS,
+    Form,
+)
 from xla_backend.targets.cpu.routines.fft_passes import (
     Short,
     Tables,
@@ -49,6 +58,8 @@ _FIELDS = [
     *(("ptr", name) for name in ("passes", "roots", "rotations", "places", "x", "y")),
 ]
 Pair = tuple[str, str]
+# How early the lines of a square are asked for.
+_SQUARES_AHEAD = 2
 # Cycles of an element of a group: in and out, and in a pass.
 _MOVE, _PASS = 40, 8
 
@@ -91,15 +102,11 @@ class _Places:
         ]
         self._whole = w.cmp("sle", "i64", w.iadd(self.first, lanes.count), "%inner")
 
-    def rows(self, array: str, which: int) -> list[str]:
-        """Where each lane's problem begins, in the operand (0) or the result (1)."""
+    def row(self, array: str, which: int, lane: str) -> str:
+        """Where a lane's problem begins, in the operand (0) or the result (1)."""
         w = self.w
-        offsets = [
-            w.load("i32", w.gep("i32", self._tables[which], lane))
-            for lane in range(self.lanes.count)
-        ]
-        real = element(self.lanes.ty)
-        return [w.gep(real, array, w.as_index("i32", offset)) for offset in offsets]
+        offset = w.load("i32", w.gep("i32", self._tables[which], lane))
+        return w.gep(element(self.lanes.ty), array, w.as_index("i32", offset))
 
     def together(self, distance: str) -> str:
         """Whether the lanes lie one behind the other."""
@@ -110,8 +117,8 @@ class _Places:
 class _Group:
     """A group of transforms, from the operand to the result."""
 
-    def __init__(self, kind: str, lanes: Lanes, first: str, count: str) -> None:
-        self.w, self.kind, self.lanes = lanes.w, kind, lanes
+    def __init__(self, kind: str, form: Form, lanes: Lanes, first: str, count: str) -> None:
+        self.w, self.kind, self.form, self.lanes = lanes.w, kind, form, lanes
         w, self.real = lanes.w, element(lanes.ty)
         reals = Lanes(w, REALS[lanes.t])
         self.source = reals if kind == "rfft" else lanes
@@ -129,7 +136,8 @@ class _Group:
         buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(size, HEADER))
         self._read(buffers[0])
         tables = Tables("%passes", "%pass_count", "%roots", "%places")
-        self._write(run_passes(lanes, buffers, tables))
+        radices = RADIX_SETS.get(self.form.radices)
+        self._write(run_passes(lanes, buffers, tables, radices))
         w.call("pyjax.workspace.give", "void", [("ptr", taken)])
 
     def _swapped(self, value: Pair) -> Pair:
@@ -139,7 +147,9 @@ class _Group:
         first = self.w.pure(f"select i1 {inverse}, {ty} {b}, {ty} {a}", *given)
         return first, self.w.pure(f"select i1 {inverse}, {ty} {a}, {ty} {b}", *given)
 
-    def _choose(self, near: str, step: str, ways: tuple[Callable[[], None], ...]) -> None:
+    def _choose(
+        self, lies: str | None, near: str, step: str, ways: tuple[Callable[[], None], ...]
+    ) -> None:
         """One of three ways to go through memory: vectors of neighbours that are the same element
         of all problems, squares of as many elements of each problem, or element by element."""
 
@@ -151,10 +161,34 @@ class _Group:
             return run
 
         def otherwise() -> list[str]:
+            if lies == COLUMNS:
+                return way(2)()
             rows = self.w.cmp("eq", "i64", step, "1")
             return self.w.if_else(rows, [], way(1), way(2))
 
-        self.w.if_else(self.places.together(near), [], way(0), otherwise)
+        if lies == ROWS:
+            ways[1]()
+        else:
+            self.w.if_else(self.places.together(near), [], way(0), otherwise)
+
+    def _ask(self, part: Lanes, row: str, at: str, writes: int) -> None:
+        """Asks for the lines of a row's next elements: problems are too far from each other for
+        the machine to guess, and what waits for them is too much to look ahead."""
+        w, per_line = self.w, 16 if self.real == "float" else 8
+        w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        first = w.imul(at, part.parts)
+        for k in range(0, part.parts * part.count, per_line):
+            # Beyond the row there may be nothing; the address must not claim to be in bounds.
+            number = w.iadd(first, k)
+            place = w.pure(f"getelementptr {self.real}, ptr {row}, i64 {number}", row, number)
+            w.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {writes}, i32 3, i32 1)")
+
+    def _turn(self, source: str, target: str) -> None:
+        """A square of complex numbers: the elements of the lanes become lanes of the elements."""
+        w = self.w
+        for part in range(2):
+            places = [w.gep(self.real, each, part * self.lanes.count) for each in (source, target)]
+            w.call("fft.turn", "void", [("ptr", place) for place in places])
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -163,9 +197,11 @@ class _Group:
         half = w.iadd(w.op("sdiv", "i64", "%n", "2"), 1)
         given = half if self.kind == "irfft" else "%n"
 
+        def pair(value: Any) -> Pair:
+            return self._swapped(value if source is lanes else (value, const(lanes.ty, 0.0)))
+
         def put(k: str, value: Any) -> None:
-            pair = value if source is lanes else (value, const(lanes.ty, 0.0))
-            lanes.store(buffer, k, self._swapped(pair))
+            lanes.store(buffer, k, pair(value))
 
         def each(start: str, read: Callable[[str], Any]) -> None:
             with w.loop(start, given) as loop:
@@ -175,18 +211,21 @@ class _Group:
             each(start, lambda at: source.read(self.x, self.places.inputs, at))
 
         def squares() -> None:
-            rows = self.places.rows(self.x, 0)
+            rows = lanes.scratch(lanes.count)
             whole = w.op("and", "i64", given, str(-lanes.count))
             with w.loop("0", whole, lanes.count) as loop:
-                loaded = [elemental.load(w, source.t, lanes.count, row, loop.index) for row in rows]
-                for k, value in enumerate(_turned(lanes, source, loaded)):
-                    put(w.iadd(loop.index, k), value)
+                with w.loop("0", str(lanes.count), guard=False) as problem:
+                    row = self.places.row(self.x, 0, problem.index)
+                    self._ask(source, row, w.iadd(loop.index, _SQUARES_AHEAD * lanes.count), 0)
+                    value = elemental.load(w, source.t, lanes.count, row, loop.index)
+                    lanes.store(rows, problem.index, pair(value))
+                self._turn(rows, lanes.place(buffer, loop.index))
             apart(whole)
 
         def together() -> None:
             each("0", lambda at: elemental.load(w, source.t, lanes.count, self.x, at))
 
-        self._choose("%in_inner", "%in_step", (together, squares, apart))
+        self._choose(self.form.read, "%in_inner", "%in_step", (together, squares, apart))
         if self.kind == "irfft":
             with w.loop(half, "%n") as loop:
                 mirrored = lanes.load(buffer, w.isub("%n", loop.index))
@@ -197,18 +236,28 @@ class _Group:
 
     # -- out ---------------------------------------------------------------------------------------
 
+    def _rotated(self, value: Pair, k: str) -> Pair:
+        """Multiplied by a root, if results are."""
+        w, ty = self.w, self.lanes.ty
+        rotated = lambda: [*_rotated(self.lanes, value, self.places, k)]
+        if self.form.rotated is None:
+            rotates = w.cmp("ne", "ptr", "%rotations", "null")
+            real_part, imaginary = w.if_else(rotates, [ty, ty], rotated, lambda: [*value])
+            return real_part, imaginary
+        if not self.form.rotated:
+            return value
+        real_part, imaginary = rotated()
+        return real_part, imaginary
+
     def _write(self, buffer: str) -> None:
         w, lanes, target, ty = self.w, self.lanes, self.target, self.lanes.ty
         scale = w.cast("sitofp", "i64", w.select(self.inverse, "i64", "%n", "1"), self.real)
         scale = w.splat(ty, w.op("fdiv", self.real, const(self.real, 1.0), scale))
-        rotates = w.cmp("ne", "ptr", "%rotations", "null")
 
         def stored(k: str) -> Pair:
             value = lanes.load(buffer, k)
             assert isinstance(value, tuple)
-            rotated = lambda: [*_rotated(lanes, value, self.places, k)]
-            turned = w.if_else(rotates, [ty, ty], rotated, lambda: [*value])
-            real_part, imaginary = self._swapped((turned[0], turned[1]))
+            real_part, imaginary = self._swapped(self._rotated(value, k))
             return w.op("fmul", ty, real_part, scale), w.op("fmul", ty, imaginary, scale)
 
         def result(k: str) -> Any:
@@ -221,11 +270,17 @@ class _Group:
                 target.write(self.y, self.places.outputs, at, result(loop.index))
 
         def squares() -> None:
-            rows = self.places.rows(self.y, 1)
+            columns, rows = (lanes.scratch(lanes.count) for _ in range(2))
             whole = w.op("and", "i64", "%kept", str(-lanes.count))
             with w.loop("0", whole, lanes.count) as loop:
-                values = [result(w.iadd(loop.index, k)) for k in range(lanes.count)]
-                for row, value in zip(rows, _turned(lanes, target, values), strict=True):
+                with w.loop("0", str(lanes.count), guard=False) as each:
+                    lanes.store(columns, each.index, stored(w.iadd(loop.index, each.index)))
+                self._turn(columns, rows)
+                with w.loop("0", str(lanes.count), guard=False) as problem:
+                    value = lanes.load(rows, problem.index)
+                    value = value if target is lanes else value[0]
+                    row = self.places.row(self.y, 1, problem.index)
+                    self._ask(target, row, w.iadd(loop.index, _SQUARES_AHEAD * lanes.count), 1)
                     elemental.store(w, target.t, lanes.count, value, row, loop.index)
             apart(whole)
 
@@ -235,7 +290,7 @@ class _Group:
                 value = result(loop.index)
                 elemental.store(w, target.t, lanes.count, value, self.y, at)
 
-        self._choose("%out_inner", "%out_step", (together, squares, apart))
+        self._choose(self.form.written, "%out_inner", "%out_step", (together, squares, apart))
         with w.if_(w.cmp("sgt", "i64", "%tail", "0")):
             mask = w.cmp("slt", lanes.index_ty, self.places.numbers, lanes.everywhere("%tail"))
             for part, each in enumerate(stored("%kept")):
@@ -244,13 +299,21 @@ class _Group:
                 w.scatter(ty, each, place, lanes.index_ty, self.places.outputs, mask)
 
 
-def _turned(lanes: Lanes, part: Lanes, rows: list[Any]) -> list[Any]:
-    """Squares of elements, rows and columns exchanged."""
-    w, ty = lanes.w, lanes.ty
-    if part.parts == 1:
-        return transpose(w, ty, rows)
-    reals, imaginaries = (transpose(w, ty, [row[p] for row in rows]) for p in (0, 1))
-    return list(zip(reals, imaginaries, strict=True))
+def _emit_turn(module: ModuleWriter, t: P) -> None:
+    """void fft.turn(ptr source, ptr target): of as many elements as there are lanes, one part of
+    each: elements and lanes exchanged."""
+    parameters = [("ptr noalias", "source"), ("ptr noalias", "target")]
+    w = module.function("fft.turn", parameters, internal=True, attributes="noinline")
+    lanes = Lanes(w, t)
+    step = lanes.parts * lanes.count
+    places = [
+        [w.gep(element(lanes.ty), array, k * step) for k in range(lanes.count)]
+        for array in ("%source", "%target")
+    ]
+    turned = transpose(w, lanes.ty, [w.load(lanes.ty, place) for place in places[0]])
+    for place, value in zip(places[1], turned, strict=True):
+        w.store(lanes.ty, value, place)
+    w.ret()
 
 
 def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
@@ -271,16 +334,18 @@ def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
     return short.times(value, root)
 
 
-def _emit(kind: str, t: P, module: ModuleWriter) -> None:
+def _emit(kind: str, t: P, form: Form, module: ModuleWriter) -> None:
     emit_workspace(module)
+    if (form.read, form.written) != (COLUMNS, COLUMNS):
+        _emit_turn(module, t)
     emit_groups(
         module,
-        f"pyjax_{kind}_{t}",
+        f"pyjax_{kind}_{t}{form.suffix}",
         t,
         _FIELDS,
         lambda w: w.imul("%outer", "%inner"),
         lambda w: w.imul("%n", w.iadd(w.imul("%pass_count", _PASS), _MOVE)),
-        lambda lanes, first, count: _Group(kind, lanes, first, count).transform(),
+        lambda lanes, first, count: _Group(kind, form, lanes, first, count).transform(),
     )
 
 
@@ -288,5 +353,6 @@ def register() -> None:
     """Declares the transforms of every element type."""
     for t in TYPES:
         register_passes(t)
-        for kind in KINDS:
-            register_group(f"{kind}_{t}", (f"pyjax_{kind}_{t}",), partial(_emit, kind, t))
+        for kind, form in itertools.product(KINDS, (ANY, *FORMS)):
+            name = f"{kind}_{t}{form.suffix}"
+            register_group(name, (f"pyjax_{name}",), partial(_emit, kind, t, form))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.targets.cpu.routines.fft_forms import RADIX_SETS
 from xla_backend.targets.cpu.routines.fft_plan import LARGEST_PRIME, RADICES
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
 from xla_backend.targets.cpu.routines.registry import register_group
@@ -98,11 +99,28 @@ def _pass_name(t: P, radix: int | str) -> str:
     return f"pyjax_fft_{t}.pass_{radix}"
 
 
-def _emit_passes(t: P, module: ModuleWriter) -> None:
-    for radix in RADICES:
-        _emit_pass(module, t, radix)
-    _emit_prime_pass(module, t)
-    _emit_rader_pass(module, t)
+# Passes that are compiled together: those of one of `RADIX_SETS` that are not of the one before it,
+# and the rest.
+_PRIMES = ("prime", "rader")
+
+
+def _groups() -> dict[str, tuple[int | str, ...]]:
+    found: dict[str, tuple[int | str, ...]] = {}
+    before: tuple[int, ...] = ()
+    for name, radices in (*RADIX_SETS.items(), ("others", RADICES)):
+        found[name] = tuple(radix for radix in radices if radix not in before)
+        before = radices
+    found["others"] += _PRIMES
+    return found
+
+
+def _emit_passes(t: P, radices: tuple[int | str, ...], module: ModuleWriter) -> None:
+    for radix in radices:
+        if isinstance(radix, int):
+            _emit_pass(module, t, radix)
+    if "prime" in radices:
+        _emit_prime_pass(module, t)
+        _emit_rader_pass(module, t)
 
 
 def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
@@ -223,8 +241,14 @@ class Tables(NamedTuple):
     places: str
 
 
-def run_passes(lanes: Lanes, buffers: Pair, tables: Tables) -> str:
-    """All passes, from buffer to buffer; where the result is."""
+def run_passes(
+    lanes: Lanes, buffers: Pair, tables: Tables, radices: tuple[int, ...] | None = None
+) -> str:
+    """All passes, from buffer to buffer; where the result is.
+
+    Args:
+      radices: which there are; by default any.
+    """
     w = lanes.w
     carries = [("ptr", buffer) for buffer in buffers]
     with w.loop("0", tables.total, 1, carries) as loop:
@@ -237,25 +261,31 @@ def run_passes(lanes: Lanes, buffers: Pair, tables: Tables) -> str:
             *(("ptr", buffer) for buffer in loop.carried), ("i64", length), ("i64", stride),
             ("ptr", roots),
         ]  # fmt: skip
-        for each in RADICES:
+        for each in radices or RADICES:
             with w.if_(w.cmp("eq", "i64", radix, str(each))):
                 w.call(_pass_name(lanes.t, each), "void", arguments)
-        with w.if_(w.cmp("sgt", "i64", radix, str(RADICES[-1]))):
-            arguments.append(("i64", radix))
-            plan = w.gep("i64", tables.passes, w.imul(tables.total, 4))
-            far = [*arguments, ("ptr", plan), ("ptr", tables.places)]
-
-            def squared(arguments: list[tuple[str, str]] = arguments) -> list[str]:
-                w.call(_pass_name(lanes.t, "prime"), "void", arguments)
-                return []
-
-            def convolved(arguments: list[tuple[str, str]] = far) -> list[str]:
-                w.call(_pass_name(lanes.t, "rader"), "void", arguments)
-                return []
-
-            w.if_else(w.cmp("sle", "i64", radix, str(LARGEST_PRIME)), [], squared, convolved)
+        if radices is None:
+            with w.if_(w.cmp("sgt", "i64", radix, str(RADICES[-1]))):
+                _run_prime(lanes, tables, [*arguments, ("i64", radix)])
         loop.next = [loop.carried[1], loop.carried[0]]
     return loop.results[0]
+
+
+def _run_prime(lanes: Lanes, tables: Tables, arguments: list[tuple[str, str]]) -> None:
+    """The pass of a larger prime, which is the last argument."""
+    w = lanes.w
+    plan = w.gep("i64", tables.passes, w.imul(tables.total, 4))
+    far = [("ptr", plan), ("ptr", tables.places)]
+
+    def squared() -> list[str]:
+        w.call(_pass_name(lanes.t, "prime"), "void", arguments)
+        return []
+
+    def convolved() -> list[str]:
+        w.call(_pass_name(lanes.t, "rader"), "void", [*arguments, *far])
+        return []
+
+    w.if_else(w.cmp("sle", "i64", arguments[-1][1], str(LARGEST_PRIME)), [], squared, convolved)
 
 
 def _emit_rader_pass(module: ModuleWriter, t: P) -> None:
@@ -329,5 +359,6 @@ def _emit_rader_pass(module: ModuleWriter, t: P) -> None:
 
 
 def register_passes(t: P) -> None:
-    names = tuple(_pass_name(t, radix) for radix in (*RADICES, "prime", "rader"))
-    register_group(f"fft_passes_{t}", names, partial(_emit_passes, t))
+    for name, radices in _groups().items():
+        symbols = tuple(_pass_name(t, radix) for radix in radices)
+        register_group(f"fft_passes_{name}_{t}", symbols, partial(_emit_passes, t, radices))

@@ -59,6 +59,10 @@ class Lanes:
         """Memory of so many elements of each lane."""
         return self.w.alloca(element(self.ty), count * self.parts * self.count, 64)
 
+    def place(self, scratch: str, at: str) -> str:
+        """Where an element of all lanes lies."""
+        return self._place(scratch, at, 0)
+
     def load(self, scratch: str, at: str) -> Element:
         return self._each(lambda p: self.w.load(self.ty, self._place(scratch, at, p)))
 

@@ -1,5 +1,7 @@
 """Fourier transforms as programs compute them, against NumPy's in double precision."""
 
+import re
+
 import mpmath
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.ir import Host, Library, all_steps
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.routines import fft_plan
+from xla_backend.targets.cpu.routines import fft_forms, fft_plan
 
 ORACLES = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
 TOLERANCE = {"c64": 1e-6, "c128": 2e-15}
@@ -133,3 +135,34 @@ def test_roots_are_rounded_once(n):
     np.testing.assert_array_max_ulp(roots[:, 0], np.array([float(z.real) for z in right]), 2)
     np.testing.assert_array_max_ulp(roots[:, 1], np.array([float(z.imag) for z in right]), 2)
     assert set(map(tuple, roots[numbers % n * 4 % n == 0])) <= {(1, 0), (0, -1), (-1, 0), (0, 1)}
+
+
+FORM_SHAPES = [((20, 64), 1), ((20, 60), 1), ((20, 77), 1), ((16, 20), 2), ((4096,), 1)]
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_a_form_alone_gives_the_bits_of_all_of_them(kind, monkeypatch):
+    """Programs know how numbers lie; the choice at run time does the same."""
+    forms = set()
+    for shape, rank in FORM_SHAPES:
+        executable, x = program(kind, "c64", shape, rank)
+        forms |= set(re.findall(r"@pyjax_\w*fft_c64\.(\w+)", executable.llvm_ir))
+        alone = executable.run_arrays([x])
+        with monkeypatch.context() as patch:
+            patch.setattr(fft_forms, "form_of", lambda _: fft_forms.ANY)
+            executable, x = program(kind, "c64", shape, rank)
+        assert not re.search(r"@pyjax_\w*fft_c64\.", executable.llvm_ir)
+        np.testing.assert_array_equal(executable.run_arrays([x]), alone)
+    assert {"small_rows_rows", "any_rows_rows"} <= forms
+    assert any("columns" in form for form in forms) and any("powers" in form for form in forms)
+
+
+def test_forms_know_how_numbers_lie():
+    def form(n, in_inner, in_step, out_inner, out_step, rotations=None):
+        return fft_forms.form_of(locals()).suffix
+
+    assert form(64, 64, 1, 1, 100) == ".powers_rows_columns"
+    assert form(30, 1, 30, 30, 1, object()) == ".small_columns_rows_rotated"
+    assert form(7, 7, 1, 7, 1) == form(257, 257, 1, 257, 1) == ".any_rows_rows"
+    assert form(4, 1, 1, 4, 1) == form(4, 2, 3, 4, 1) == ""
+    assert len({each.suffix for each in fft_forms.FORMS}) == len(fft_forms.FORMS)
