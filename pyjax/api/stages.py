@@ -180,6 +180,11 @@ class Traced(_Stage):
         """The jaxpr as text."""
         return str(self.jaxpr)
 
+    def placed(self) -> tuple[Place, ProgramLayouts]:
+        """Where the program runs, and how arguments and results lie there."""
+        device = default_device() if self._device is None else self._device
+        return self._plan(device, self._device is not None)
+
     def lower(
         self, *, lowering_platforms: Sequence[str] | None = None, _private_parameters: Any = None
     ) -> Lowered:
@@ -192,9 +197,7 @@ class Traced(_Stage):
           NotImplementedError: there are several platforms.
         """
         del _private_parameters
-        asked = self._device is not None
-        device = default_device() if self._device is None else self._device
-        place, layouts = self._plan(device, asked)
+        place, layouts = self.placed()
         device = place.device
         platforms = dict.fromkeys(lowering_platforms or (device.platform,))
         if len(platforms) > 1:

@@ -29,6 +29,14 @@ def aval_to_json(aval: ShapedArray) -> list[Any]:
     return plain if aval.split is None else [*plain, _split_to_json(aval.split)]
 
 
+def sharding_to_json(sharding: Any) -> dict[str, Any] | None:
+    """A NamedSharding over a mesh without devices; or None."""
+    if sharding is None:
+        return None
+    spec = sharding.spec
+    return _split_to_json(Split(sharding.mesh, spec.partitions, spec.unreduced, spec.reduced))
+
+
 def _split_to_json(split: Split) -> dict[str, Any]:
     mesh = split.mesh
     return {
@@ -50,12 +58,17 @@ def aval_from_json(value: Any, scope: Scope) -> ShapedArray:
     if kinds not in ([list, str, bool], [list, str, bool, dict]):
         malformed(f"this is no type of an array: {value!r:.80}")
     shape, name, weak, *split = value
-    sharding = _sharding_from_json(split[0]) if split else None
+    sharding = sharding_from_json(split[0]) if split else None
     sizes = tuple([_size(size, scope) for size in shape])
     return ShapedArray(sizes, _dtype(name), weak, sharding=sharding)
 
 
-def _sharding_from_json(split: dict[str, Any]) -> NamedSharding:
+def sharding_from_json(split: dict[str, Any]) -> NamedSharding:
+    """What `sharding_to_json` wrote.
+
+    Raises:
+      ValueError: it did not write this.
+    """
     try:
         names, sizes, kinds = zip(*split["axes"], strict=True)
         device = None if split["device"] is None else AbstractDevice(*split["device"])

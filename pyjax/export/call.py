@@ -14,6 +14,7 @@ from pyjax.api.custom_vjp import custom_vjp
 from pyjax.core import dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail
+from pyjax.core.jaxpr import JaxprEqn
 from pyjax.core.tree_util import (
     PyTreeDef,
     first_difference,
@@ -21,6 +22,8 @@ from pyjax.core.tree_util import (
     tree_flatten_with_path,
     tree_unflatten,
 )
+from pyjax.export.over_devices import check_number, layouts_of_call
+from pyjax.interpreters.layouts import Known, layout_rules
 from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
 from pyjax.interpreters.splits import AS_TYPED, split_rules
@@ -45,6 +48,10 @@ class Program(Protocol):
     def platforms(self) -> tuple[str, ...]: ...
     @property
     def module_kept_var_idx(self) -> tuple[int, ...]: ...
+    @property
+    def nr_devices(self) -> int: ...
+    @property
+    def out_named_shardings(self) -> tuple[Any, ...]: ...
     @property
     def any_platform(self) -> bool: ...
     @property
@@ -91,6 +98,7 @@ def _check_platform(exported: Program, platform: str) -> None:
 
 def _lowering(ctx: Any, *operands: Instruction, exported: Program) -> list[Instruction]:
     _check_platform(exported, ctx.platform)
+    check_number(exported.fun_name, exported.nr_devices, len(ctx.module.devices) or 1)
     module = exported.hlo_module().clone()
     ctx.module.locations.adopt(module)
     entry = module.entry
@@ -113,6 +121,15 @@ call_exported_p = define_primitive(
     multiple_results=True,
 )
 split_rules[call_exported_p] = AS_TYPED
+
+
+def _layouts(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:
+    exported: Program = eqn.params["exported"]
+    results = zip(exported.out_named_shardings, exported.out_avals)
+    return layouts_of_call([(s, a) for s, a in results if is_passed(a)], operands)
+
+
+layout_rules[call_exported_p] = _layouts
 
 
 # -- with its derivative ---------------------------------------------------------------------------

@@ -12,7 +12,12 @@ from pyjax.core.errors import fail
 from pyjax.core.symbolic_dims import Scope
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_unflatten
-from pyjax.export.avals import aval_from_json, aval_to_json
+from pyjax.export.avals import (
+    aval_from_json,
+    aval_to_json,
+    sharding_from_json,
+    sharding_to_json,
+)
 from pyjax.export.call import (
     argument_names,
     call_flat,
@@ -28,6 +33,7 @@ from pyjax.export.container import (
     read_records,
     write_records,
 )
+from pyjax.export.over_devices import on_mesh
 from pyjax.export.safety import DisabledSafetyCheck, checked_module, shapes_of
 from pyjax.export.shape_specs import SymbolicScope
 from pyjax.export.sizes import fill_in, scope_of, solve, with_sizes
@@ -56,8 +62,9 @@ class Exported:
       fun_name: of the function.
       in_tree: structure of (args, kwargs); in_avals: types of the leaves.
       out_tree, out_avals: the same of the result.
-      in_shardings_hlo, out_shardings_hlo: None for each leaf: arrays have one device.
-      nr_devices: of the mesh over which types say that arguments or results are split; else 1.
+      in_shardings_hlo, out_shardings_hlo: None for each leaf, as in JAX: shardings have names.
+      nr_devices: how many run the program together; one that was exported for one device runs on
+        any number of them.
       platforms: on which the program may run.
       ordered_effects, unordered_effects: none; programs with effects are not exported.
       disabled_safety_checks: what `export` was told not to check.
@@ -103,14 +110,21 @@ class Exported:
         return self.mlir_module_serialized.decode()
 
     def in_shardings_jax(self, mesh: Any) -> Sequence[Any]:
-        """Shardings of the arguments over a mesh: what their types say; None where that is
-        nothing."""
-        return _shardings_over(mesh, self.in_avals)
+        """Shardings of the arguments over a mesh, as the function was exported for them; None where
+        nothing was said.
+
+        Raises:
+          ValueError: the mesh has other axes.
+        """
+        return _shardings_over(mesh, self.in_avals, self._in_named_shardings)
 
     def out_shardings_jax(self, mesh: Any) -> Sequence[Any]:
-        """Shardings of the results over a mesh: what their types say; None where that is
-        nothing."""
-        return _shardings_over(mesh, self.out_avals)
+        """Shardings of the results over a mesh; None where nothing was said.
+
+        Raises:
+          ValueError: the mesh has other axes.
+        """
+        return _shardings_over(mesh, self.out_avals, self._out_named_shardings)
 
     # -- calling -----------------------------------------------------------------------------------
 
@@ -172,6 +186,11 @@ class Exported:
     def any_platform(self) -> bool:
         """Whether calls run on platforms that the program was not exported for."""
         return DisabledSafetyCheck.platform() in self.disabled_safety_checks
+
+    @property
+    def out_named_shardings(self) -> tuple[Any, ...]:
+        """How the results lie, over a mesh without devices; None: nothing is said."""
+        return self._out_named_shardings
 
     @lazy
     def _module(self) -> HloModule:
@@ -248,6 +267,13 @@ def _to_record(exported: Exported) -> Record:
         "calling_convention_version": exported.calling_convention_version,
         "module_kept_var_idx": list(exported.module_kept_var_idx),
     }
+    if exported.nr_devices > 1:  # readers of older versions know of one device only
+        header["nr_devices"] = exported.nr_devices
+        for name, shardings in (
+            ("in_shardings", exported._in_named_shardings),
+            ("out_shardings", exported._out_named_shardings),
+        ):
+            header[name] = [sharding_to_json(s) for s in shardings]
     return header, exported.mlir_module()
 
 
@@ -309,6 +335,16 @@ def _from_record(
         malformed("it has more or fewer types than leaves")
     if list(kept) != sorted(set(kept)) or any(not 0 <= i < len(in_avals) for i in kept):
         malformed(f"it has no valid 'module_kept_var_idx': {kept}")
+    devices = 1
+    shardings: list[tuple[Any, ...]] = [(), ()]
+    if "nr_devices" in header:
+        devices = field("nr_devices", int)
+        shardings = [
+            tuple([None if s is None else sharding_from_json(s) for s in field(name, list)])
+            for name in ("in_shardings", "out_shardings")
+        ]
+        if [len(s) for s in shardings] != [len(in_avals), len(out_avals)] or devices < 2:
+            malformed("it does not say how its arrays lie")
     exported = Exported(
         fun_name=field("fun_name", str),
         in_tree=in_tree,
@@ -323,7 +359,7 @@ def _from_record(
         calling_convention_version=version,
         module_kept_var_idx=kept,
         _get_vjp=None if derivative is None else lambda _: derivative,
-        **without_effects(in_avals, out_avals),
+        **without_effects(in_avals, out_avals, devices, *shardings),
     )
     if exported._scope is None:
         exported.hlo_module()  # the program for other sizes is checked when they are known
@@ -332,23 +368,33 @@ def _from_record(
     return exported
 
 
-def _shardings_over(mesh: Any, avals: Sequence[Any]) -> tuple[Any, ...]:
+def _shardings_over(mesh: Any, avals: Sequence[Any], named: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
-        [None if a.split is None else NamedSharding(mesh, spec_of(a.split)) for a in avals]
+        [
+            on_mesh(mesh, s) if a.split is None else NamedSharding(mesh, spec_of(a.split))
+            for a, s in zip(avals, named)
+        ]
     )
 
 
-def without_effects(in_avals: Sequence[Any], out_avals: Sequence[Any]) -> dict[str, Any]:
-    """The fields of Exported that follow from types, in programs without effects."""
+def without_effects(
+    in_avals: Sequence[Any],
+    out_avals: Sequence[Any],
+    devices: int,
+    in_shardings: Sequence[Any],
+    out_shardings: Sequence[Any],
+) -> dict[str, Any]:
+    """The fields of Exported that follow from types and from how arrays lie, in programs without
+    effects."""
     inputs, outputs = len(in_avals), len(out_avals)
     meshes = [a.split.mesh for a in (*in_avals, *out_avals) if a.split is not None]
     return {
         "_has_named_shardings": True,
-        "_in_named_shardings": (None,) * inputs,
-        "_out_named_shardings": (None,) * outputs,
+        "_in_named_shardings": tuple(in_shardings) or (None,) * inputs,
+        "_out_named_shardings": tuple(out_shardings) or (None,) * outputs,
         "in_shardings_hlo": (None,) * inputs,
         "out_shardings_hlo": (None,) * outputs,
-        "nr_devices": meshes[0].size if meshes else 1,
+        "nr_devices": meshes[0].size if meshes else devices,
         "ordered_effects": (),
         "unordered_effects": (),
         "uses_global_constants": False,

@@ -25,11 +25,18 @@ from pyjax.core.symbolic_dims import sizes_in_programs
 from pyjax.core.tree_util import PyTreeDef, tree_structure
 from pyjax.export.call import argument_names, is_passed
 from pyjax.export.exported import Exported, without_effects
+from pyjax.export.over_devices import (
+    Over,
+    over_devices,
+    spread_of,
+    with_laid_out_inputs,
+    without_devices,
+)
 from pyjax.export.safety import DisabledSafetyCheck, check_custom_calls
 from pyjax.export.sizes import check_solvable, scope_of
 from pyjax.export.versions import configured_version
 from pyjax.interpreters.dead_code import dce_jaxpr
-from pyjax.interpreters.hlo import lower_jaxpr_to_module
+from pyjax.interpreters.hlo import Spread, lower_jaxpr_to_module
 from pyjax.interpreters.staging import trace_to_jaxpr
 from pyjax.runtime.devices import default_backend
 from xla_backend.runtime.plugins import discover_plugins
@@ -121,7 +128,13 @@ def export(
     def exporter(*args: Any, **kwargs: Any) -> Exported:
         traced = fun_jit.trace(*args, **kwargs)
         return _export(
-            traced.jaxpr, traced.fun_name, traced.in_tree, traced.out_tree, names, checks
+            traced.jaxpr,
+            traced.fun_name,
+            traced.in_tree,
+            traced.out_tree,
+            names,
+            checks,
+            over_devices(traced),
         )
 
     return exporter
@@ -134,15 +147,20 @@ def _export(
     out_tree: PyTreeDef,
     platforms: tuple[str, ...],
     checks: tuple[DisabledSafetyCheck, ...],
+    over: Over | None,
 ) -> Exported:
     version = configured_version()
     symbolic = scope_of(closed.in_avals) is not None
     check_solvable(name, closed.in_avals, argument_names(in_tree))
     wanted = [is_passed(a) for a in closed.out_avals]
-    jaxpr, used = dce_jaxpr(closed.jaxpr, wanted)
-    program = ClosedJaxpr(jaxpr, closed.consts)
+    whole = closed if over is None else with_laid_out_inputs(closed, over)
+    jaxpr, used = dce_jaxpr(whole.jaxpr, wanted)
+    program = ClosedJaxpr(jaxpr, whole.consts)
+    spread = None if over is None else spread_of(over, program, wanted)
     results = [text for text, passed in zip(result_names(out_tree), wanted) if passed]
-    texts = {p: _text(program, name, p, version, results, checks, symbolic) for p in platforms}
+    texts = {
+        p: _text(program, name, p, version, results, checks, symbolic, spread) for p in platforms
+    }
     first = texts[platforms[0]]
     for platform, text in texts.items():
         if text != first:
@@ -164,8 +182,14 @@ def _export(
         mlir_module_serialized=first.encode(),
         calling_convention_version=version,
         module_kept_var_idx=tuple([i for i, u in enumerate(used) if u]),
-        _get_vjp=lambda exported: _export_vjp(closed, exported),
-        **without_effects(closed.in_avals, closed.out_avals),
+        _get_vjp=lambda exported: _export_vjp(closed, exported, over),
+        **without_effects(
+            closed.in_avals,
+            closed.out_avals,
+            1 if over is None else len(over.devices),
+            () if over is None else without_devices(over.inputs),
+            () if over is None else without_devices(over.results),
+        ),
     )
 
 
@@ -177,10 +201,11 @@ def _text(
     results: Sequence[str],
     checks: Sequence[DisabledSafetyCheck],
     symbolic: bool,
+    spread: Spread | None,
 ) -> str:
     """StableHLO of the program on a platform; symbolic sizes stand between « and »."""
     try:
-        module = lower_jaxpr_to_module(program, name, platform=platform)
+        module = lower_jaxpr_to_module(program, name, platform=platform, spread=spread)
         check_custom_calls(module, name, checks)
         written = xla_backend.hlo_to_stablehlo(module, results)
         written.attributes["jax.uses_shape_polymorphism"] = symbolic
@@ -217,7 +242,7 @@ def _not_for_all_sizes(
     )
 
 
-def _export_vjp(closed: ClosedJaxpr, exported: Exported) -> Exported:
+def _export_vjp(closed: ClosedJaxpr, exported: Exported, over: Over | None) -> Exported:
     """The derivative of an exported jaxpr, exported for the same platforms."""
     count = len(closed.in_avals)
     tangents = [a.to_tangent_aval() for a in closed.out_avals]
@@ -241,4 +266,5 @@ def _export_vjp(closed: ClosedJaxpr, exported: Exported) -> Exported:
         tree_structure(tuple(range(count))),
         exported.platforms,
         tuple(exported.disabled_safety_checks),
+        None if over is None else over.of_derivative(),
     )

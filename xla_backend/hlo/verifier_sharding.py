@@ -25,7 +25,7 @@ def _complaint(sharding: Sharding, shape: Shape) -> str | None:
         return None
     if sharding.kind == "tiled":
         rank = len(sharding.tiles) - len(sharding.subgroups)
-    elif sharding.kind == "mesh":
+    elif sharding.kind == "mesh" and sharding.dimensions:  # `replicated` is for any rank
         rank = len(sharding.dimensions)
     else:
         return None

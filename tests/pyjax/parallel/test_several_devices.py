@@ -10,6 +10,7 @@ from tests.pyjax.parallel import (
     device_programs_custom,
     device_programs_errors,
     device_programs_explicit,
+    device_programs_export,
     device_programs_plan,
     device_programs_shard_map,
     device_programs_sums,
@@ -22,6 +23,7 @@ PROGRAMS = {
     **device_programs_custom.PROGRAMS,
     **device_programs_errors.PROGRAMS,
     **device_programs_explicit.PROGRAMS,
+    **device_programs_export.PROGRAMS,
     **device_programs_plan.PROGRAMS,
     **device_programs_sums.PROGRAMS,
 }

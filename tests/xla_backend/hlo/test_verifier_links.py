@@ -196,6 +196,7 @@ GOOD = [
         "replica_groups={{0,7}}, use_global_device_ids=true, to_apply=add",
     ),
     (", buffer_donor={ (0, {}) }", "r = f32[4] negate(x)"),
+    (", num_partitions=2", "r = f32[4] negate(x), sharding={{mesh['a'=2], replicated}}"),
 ]
 
 
