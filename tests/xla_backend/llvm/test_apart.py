@@ -13,6 +13,7 @@ import time
 import pytest
 from llvmlite.binding.orcjit import ResourceTracker
 
+from tests.threads import SECONDS
 from xla_backend.llvm import jit, objects
 from xla_backend.llvm.apart import apart, given_back_apart
 from xla_backend.llvm.target import host_target
@@ -58,23 +59,29 @@ def test_errors_come_back_with_the_place_and_without_the_objects_of_its_frames()
 
 @timers
 def test_an_interrupted_caller_leaves_the_work_to_its_end():
-    ended = threading.Event()
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     def work():
-        time.sleep(0.2)
+        begun.set()
+        go_on.wait(SECONDS)
         ended.set()
+
+    def send():
+        begun.wait(SECONDS)
+        os.kill(os.getpid(), signal.SIGALRM)
 
     def handler(number, frame):
         raise InterruptedError
 
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(InterruptedError):
+            threading.Thread(target=send).start()
             apart(work)
         assert not ended.is_set()
     finally:
         signal.signal(signal.SIGALRM, before)
+        go_on.set()
     assert apart(ended.is_set)  # first come, first served
 
 

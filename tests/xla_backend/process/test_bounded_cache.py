@@ -178,27 +178,31 @@ import signal, threading, time
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 cache = BoundedCache(Budget("test", entries=8))
 main = threading.main_thread().ident
+begun, asked = threading.Event(), threading.Event()
 def interrupt():
-    time.sleep(0.2)
+    begun.wait()
+    time.sleep(0.2)  # until the main thread waits; it may also be on its way
     signal.pthread_kill(main, signal.SIGINT)
 def interrupted(action):
-    threading.Thread(target=interrupt).start()
     try:
+        threading.Thread(target=interrupt).start()
         action()
     except KeyboardInterrupt:
+        begun.clear()
         return
     raise SystemExit("not interrupted")
 # Shells start programs in the background with SIGINT ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-interrupted(lambda: cache.make(1, lambda: time.sleep(30)))
+interrupted(lambda: cache.make(1, lambda: begun.set() or time.sleep(300)))
 assert cache.make(1, lambda: 5) == 5
 making = threading.Event()
 slow = threading.Thread(
-    target=lambda: cache.make(2, lambda: making.set() or time.sleep(1.5) or 7)
+    target=lambda: cache.make(2, lambda: making.set() or asked.wait() and 7)
 )
 slow.start()
 making.wait()
-interrupted(lambda: cache.make(2, lambda: 8))
+interrupted(lambda: begun.set() or cache.make(2, lambda: 8))
+asked.set()
 assert cache.make(2, lambda: 9) == 7
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -118,7 +118,10 @@ def test_an_interrupt_at_any_point_ends_a_task_apart():
 
 
 def test_what_waits_in_a_task_of_a_task_is_interrupted_with_it():
+    waits = threading.Barrier(3)
+
     def wait():
+        waits.wait(60)
         while True:
             check_interrupt()
             time.sleep(0.001)
@@ -128,9 +131,17 @@ def test_what_waits_in_a_task_of_a_task_is_interrupted_with_it():
         assert isinstance(first.error, Interrupted) and isinstance(second.error, Interrupted)
         ended.append(1)
 
+    def send():
+        waits.wait(60)
+        os.kill(os.getpid(), signal.SIGINT)
+
     ended: list[int] = []
-    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        run_apart(together)
+    # Shells start programs in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threading.Thread(target=send).start()
+            run_apart(together)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert ended
