@@ -152,16 +152,20 @@ def _batch(node: Instruction) -> int:
 
 
 def _is_depthwise(node: Instruction, a: ConvolutionAttributes) -> bool:
-    """One input and one output channel per group, channels last: a loop with channels in the lanes
-    is fastest."""
+    """One input and one output channel per group, or the gradient of that by its weights (one image
+    and one output channel per group), channels last: a loop with channels in the lanes is
+    fastest."""
     n = a.dimension_numbers
-    kernel = node.operands[1].shape.dimensions
-    return (
-        kernel[n.kernel_input_feature] == 1
-        and a.feature_group_count == kernel[n.kernel_output_feature]
-        and n.output_feature == node.shape.rank - 1
-        and n.input_feature == node.shape.rank - 1
-    )
+    x, kernel = (operand.shape.dimensions for operand in node.operands)
+    last = node.shape.rank - 1
+    outputs = kernel[n.kernel_output_feature]
+    if n.output_feature != last:
+        return False
+    if a.batch_group_count > 1:
+        alone = a.batch_group_count == outputs == x[n.input_batch]
+        return alone and n.input_batch == n.kernel_output_feature == last
+    alone = kernel[n.kernel_input_feature] == 1 and a.feature_group_count == outputs
+    return alone and n.input_feature == last
 
 
 def _fields(node: Instruction, a: ConvolutionAttributes) -> tuple[dict[str, int], int]:

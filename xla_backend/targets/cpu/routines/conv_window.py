@@ -33,6 +33,13 @@ def _ceil(w: FunctionWriter, a: str, b: str | int) -> str:
     return w.op("udiv", "i64", w.iadd(a, w.isub(b, 1)), str(b))
 
 
+def _images_together(w: FunctionWriter, d: Any) -> str:
+    """Whether images lie one behind the other. A single one has a stride of 1 where its pixels have
+    it, too."""
+    images = w.cmp("eq", "i64", d["xb"], "1")
+    return w.op("and", "i1", images, w.cmp("ne", "i64", d["x2"], "1"))
+
+
 def emit_window_products(
     module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]
 ) -> None:
@@ -83,7 +90,17 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
     x = w.iadd(w.imul(group, d["xg"]), w.imul(first, d["xb"]))
     x = w.gep(elem, _slot(w, "x"), x)
     weights = w.gep(elem, _slot(w, "w"), w.imul(group, d["wg"]))
-    together = w.cmp("eq", "i64", d["xb"], "1")
+    together = _images_together(w, d)
+    # Columns of a whole window each are rows of the transposed product, whose weights then are in
+    # order, too.
+    swaps = w.op("and", "i1", w.not_("i1", together), w.cmp("eq", "i64", d["wo"], "1"))
+    channel_step = w.select(swaps, "i64", "1", columns)
+    position_step = w.select(swaps, "i64", d["co"], "1")
+
+    def either(normal: list[tuple[str, str]], swapped: list[tuple[str, str]]) -> None:
+        for (ty, a), (_, b) in zip(normal, swapped, strict=True):
+            args.append((ty, w.select(swaps, ty, b, a)))
+
     with ExitStack() as nest:
         i = nest.enter_context(w.loop("0", d["ci"]))
         a = nest.enter_context(w.loop("0", d["win0"]))
@@ -100,10 +117,16 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
         column_step = w.select(together, "i64", "1", w.iadd(depth, _GAP))
         later = w.op("or", "i64", w.op("or", "i64", i.index, a.index), b.index)
         flags = w.cast("zext", "i1", w.cmp("ne", "i64", later, "0"), "i64")
-        args = [("i64", v) for v in (d["co"], columns, depth)]
-        args += [("ptr", left), ("i64", d["wo"]), ("i64", d["w2"])]
-        args += [("ptr", matrix), ("i64", row_step), ("i64", column_step)]
-        args += [("ptr", result), ("i64", columns), ("i64", flags)]
+        args = []
+        channels, positions = ("i64", d["co"]), ("i64", columns)
+        either([channels, positions], [positions, channels])
+        args.append(("i64", depth))
+        taps = [("ptr", left), ("i64", d["wo"]), ("i64", d["w2"])]
+        values = [("ptr", matrix), ("i64", column_step), ("i64", row_step)]
+        either(taps, values)
+        either([values[0], *values[:0:-1]], [taps[0], *taps[:0:-1]])
+        pitch = w.select(swaps, "i64", d["co"], columns)
+        args += [("ptr", result), ("i64", pitch), ("i64", flags)]
         w.call(f"pyjax_gemm_{t.name}", "void", args)
     out = w.iadd(w.imul(group, d["og"]), w.imul(first, d["ob"]))
     out = w.gep(elem, _slot(w, "out"), out)
@@ -115,13 +138,14 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
         place = w.imul(o.index, d["oc"])
         for loop, step in ((p0, "o0"), (p1, "o1"), (p2, "o2")):
             place = w.iadd(place, w.imul(loop.index, d[step]))
-        row = w.gep(elem, result, w.imul(o.index, columns))
+        row = w.gep(elem, result, w.imul(o.index, channel_step))
         with w.loop("0", images) as image:
             by_image = w.iadd(w.imul(image.index, pixels), pixel)
             by_pixel = w.iadd(w.imul(pixel, images), image.index)
             column = w.select(together, "i64", by_pixel, by_image)
             target = w.gep(elem, out, w.iadd(place, w.imul(image.index, d["ob"])))
-            w.store(elem, w.load(elem, w.gep(elem, row, column)), target)
+            value = w.load(elem, w.gep(elem, row, w.imul(column, position_step)))
+            w.store(elem, value, target)
     w.call("pyjax.workspace.give", "void", [("ptr", block)])
     w.ret()
 
@@ -136,7 +160,7 @@ def _emit_fill(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     columns = w.imul("%images", pixels)
     column_step = w.iadd(w.imul("%lines", d["win2"]), _GAP)
-    together = w.cmp("eq", "i64", d["xb"], "1")
+    together = _images_together(w, d)
 
     def position(s: str, out: str, tap: str) -> str:
         at = w.iadd(w.imul(out, d[f"stride{s}"]), w.imul(tap, d[f"wdil{s}"]))
