@@ -12,6 +12,7 @@ from pyjax.core import dtypes
 from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from pyjax.lax.common import real_dtype
+from pyjax.lax.reshard import computed_as
 from pyjax.numpy.examples import with_example
 from pyjax.numpy.util import check_arraylike
 
@@ -30,6 +31,11 @@ def _segment_reduction(name: str, update: str, start: Callable[[Any], Any], doc:
         out_sharding: Any = None,
     ) -> Array:
         check_arraylike(name, data, segment_ids)
+        if out_sharding is not None:
+            plain = lambda data, ids: reduce(
+                data, ids, num_segments, indices_are_sorted, unique_indices, bucket_size, mode
+            )
+            return computed_as(name, out_sharding, plain, data, segment_ids)
         data, ids = jnp.asarray(data), jnp.asarray(segment_ids)
         if ids.dtype.kind not in "iu":
             raise new_error(TypeError, f"{name}: segment_ids must be integers, got {ids.dtype}")
@@ -85,6 +91,8 @@ _DETAILS = """
       indices_are_sorted, unique_indices: promises that allow faster code.
       bucket_size: combine in blocks of this many rows first.
       mode: what ids out of range do (default: they are dropped).
+      out_sharding: how the result lies over mesh axes of type Explicit; needed if types say that
+        the data are split.
     Returns:
       An array of the data's dtype and shape, its first axes replaced by one of `num_segments`.
     Raises:

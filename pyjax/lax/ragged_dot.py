@@ -20,6 +20,7 @@ from pyjax.lax.dot import dot_general, remaining
 from pyjax.lax.dot_types import PrecisionLike, RaggedDotDimensionNumbers, canonical_dot_dimensions
 from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
 from pyjax.lax.nary import expand_to
+from pyjax.lax.reshard import computed_as
 from pyjax.lax.shape import reshape, transpose
 from pyjax.lax.shape_join import concatenate
 
@@ -145,6 +146,7 @@ def ragged_dot_general(
       group_offset: int[1] or int[], at least 0, the group that the first matrix of rhs (the first
         result) belongs to; rows of other groups give zeros, groups after the last are empty. rhs
         may have fewer matrices than there are groups. Default 0.
+      out_sharding: how the result lies over mesh axes of type Explicit.
     Raises:
       TypeError: not exactly one ragged dimension; group dimensions, sizes or offset do not fit.
 
@@ -154,6 +156,13 @@ def ragged_dot_general(
     Array([[0., 1.],
            [6., 8.]], dtype=float32)
     """
+    if out_sharding is not None:
+        numbered = (ragged_dot_dimension_numbers, precision, preferred_element_type)
+        plain = lambda lhs, rhs, sizes, offset: ragged_dot_general(
+            lhs, rhs, sizes, *numbered, offset
+        )
+        operands = (lhs, rhs, group_sizes, group_offset)
+        return computed_as("ragged_dot_general", out_sharding, plain, *operands)
     numbers = ragged_dot_dimension_numbers
     (contract, rhs_contract), (batch, rhs_batch) = canonical_dot_dimensions(
         "ragged_dot_general", numbers.dot_dimension_numbers

@@ -37,6 +37,7 @@ from pyjax.lax.reduce import (
     reduce_sum,
     reduce_xor,
 )
+from pyjax.lax.reshard import computed_as
 from pyjax.lax.shape import reshape
 from pyjax.lax.shape_join import concatenate, cut
 from xla_backend.hlo.attributes import DimensionsAttributes
@@ -202,6 +203,7 @@ def reduce(
       computation: (accumulated, element) -> combined, on scalars of the operands' structure. It
         may use arrays from outside, also ones that are differentiated or mapped.
       dimensions: what is reduced.
+      out_sharding: how results lie over mesh axes of type Explicit; by default as the operands do.
     Returns:
       The same structure of reduced arrays.
     Raises:
@@ -211,6 +213,9 @@ def reduce(
     >>> lax.reduce(jnp.arange(4), 0, lax.add, (0,))
     Array(6, dtype=int32)
     """
+    if out_sharding is not None:
+        plain = lambda xs, inits: reduce(xs, inits, computation, dimensions)
+        return computed_as("reduce", out_sharding, plain, operands, init_values)
     flat, tree = tree_flatten(operands)
     inits, init_tree = tree_flatten(init_values)
     if tree != init_tree:

@@ -69,6 +69,29 @@ _BODIES = {
             near(cases[16][0](to(D, P("x", "y")), None), D[:4] + D[4:])
             near(cases[15][0](to(D, P(None, "y")), None), np.cumsum(D, 0) - D)
     """,
+    "out_sharding of functions without types of their own": """
+        ids = np.array([0, 1, 0, 2, 3, 3, 1, 0])
+        total = pyjax.ops.segment_sum(D, ids, 4)
+        matrices, sizes = jnp.ones((2, 8, 3)), jnp.array([4, 4])
+        with pyjax.set_mesh(explicit):
+            x, rows = to(D, P("x", "y")), to(D, P("x"))
+            segments = lambda spec: lambda: pyjax.ops.segment_sum(x, ids, 4, out_sharding=spec)
+            ragged = lambda spec: lambda: lax.ragged_dot(rows, matrices, sizes, out_sharding=spec)
+            reduced = lambda spec: lambda: lax.reduce(x, 0.0, lax.add, (0,), out_sharding=spec)
+            largest = lambda spec: lambda: pyjax.ops.segment_max(x, ids, 4, out_sharding=spec)
+            for f, spec, wanted in [
+                (segments(P(None, "y")), P(None, "y"), total),
+                (segments(P("x", "y")), P("x", "y"), total),
+                (largest(P(None, "y")), P(None, "y"), pyjax.ops.segment_max(D, ids, 4)),
+                (reduced(P(None)), P(None), D.sum(0)),
+                (reduced(P("y")), P("y"), D.sum(0)),
+                (ragged(P("x", None)), P("x", None), np.repeat(D.sum(1)[:, None], 3, 1)),
+                (ragged(P(None, None)), P(None, None), np.repeat(D.sum(1)[:, None], 3, 1)),
+            ]:
+                for got in (f(), pyjax.jit(f)()):
+                    assert got.sharding == on(spec), (got.sharding, spec)
+                    near(got, wanted)
+    """,
     "gradients lie as what they are of": """
         def loss(w, v, x):
             h = jnp.tanh(x @ w)
