@@ -352,6 +352,6 @@ def digitize(x: ArrayLike, bins: Any, right: bool = False, *, method: str | None
     if bins.shape[0] == 0:
         return lax.full(x.shape, 0, np.dtype(np.int32))
     side = "right" if not right else "left"
-    rising = searchsorted(bins, x, side, method=method)
-    falling = bins.shape[0] - searchsorted(lax.rev(bins, (0,)), x, side, method=method)
-    return select_where(bins[-1] >= bins[0], rising, falling)
+    rises = bins[-1] >= bins[0]
+    found = searchsorted(select_where(rises, bins, lax.rev(bins, (0,))), x, side, method=method)
+    return select_where(rises, found, bins.shape[0] - found)

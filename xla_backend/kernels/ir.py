@@ -111,8 +111,8 @@ class Load(Statement):
 
 @dataclass(eq=False, slots=True)
 class Store(Statement):
-    """buffer[index + i] = values[i] (two values: a complex number); nothing where `guard` is
-    false."""
+    """buffer[index + i] = values[i] (a complex number, or neighbours that are computed apart);
+    nothing where `guard` is false."""
 
     buffer: Buffer
     index: Index

@@ -3,6 +3,8 @@ slices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xla_backend.hlo.attributes import (
     DimensionsAttributes,
     DynamicSliceAttributes,
@@ -190,7 +192,43 @@ def _concatenate(node: Instruction) -> Instruction | None:
             nested = o.opcode is Opcode.CONCATENATE and dims_of(o) == (d,) and len(o.users) == 1
             parts.extend(o.operands if nested else [o])
         return b.concatenate(parts, d)
+    joined = [_slices_of_one(run) for run in _neighbouring_slices(filled, d)]
+    if len(joined) < len(filled):
+        return b.concatenate(joined, d) if len(joined) > 1 else joined[0]
     return None
+
+
+def _neighbouring_slices(parts: Sequence[Instruction], d: int) -> list[list[Instruction]]:
+    """The operands of a concatenation in runs: slices of one array of which each begins, along `d`,
+    where the one before it ends."""
+    runs: list[list[Instruction]] = []
+    for part in parts:
+        if runs and _follows(runs[-1][-1], part, d):
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    return runs
+
+
+def _follows(one: Instruction, next: Instruction, d: int) -> bool:
+    if not one.opcode is next.opcode is Opcode.SLICE or one.operands[0] is not next.operands[0]:
+        return False
+    a, b = one.attributes, next.attributes
+    assert isinstance(a, SliceAttributes) and isinstance(b, SliceAttributes)
+    if a.strides != b.strides or a.strides[d] != 1 or a.limits[d] != b.starts[d]:
+        return False
+    bounds = zip(a.starts, a.limits, b.starts, b.limits)
+    return all(s == t and l == m for i, (s, l, t, m) in enumerate(bounds) if i != d)
+
+
+def _slices_of_one(run: Sequence[Instruction]) -> Instruction:
+    """Slices that follow each other as one."""
+    if len(run) == 1:
+        return run[0]
+    first, last = run[0].attributes, run[-1].attributes
+    assert isinstance(first, SliceAttributes) and isinstance(last, SliceAttributes)
+    limits = [max(l, m) for l, m in zip(first.limits, last.limits)]
+    return Emit(run[0]).slice(run[0].operands[0], first.starts, limits, first.strides)
 
 
 def _reverse(node: Instruction) -> Instruction | None:

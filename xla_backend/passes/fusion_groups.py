@@ -14,6 +14,7 @@ from xla_backend.passes.fusion_rules import (
     is_fusible,
     may_be_interior,
     memory_origin,
+    reads_apart,
     same_window_read,
 )
 
@@ -23,6 +24,8 @@ MAX_SIZE = 320
 MAX_ROOTS = 16
 # Extra instructions per element of a fusion spent on computing cheap things more than once.
 RECOMPUTE_BUDGET = 8.0
+# Elements that lie apart are put together once, if each is read so often.
+_MANY_READS = 16
 # A chain this cheap is computed again in each fusion that needs it.
 DUPLICATE_COST = 4
 DUPLICATE_SCALAR_COST = 13
@@ -262,6 +265,8 @@ class GroupGraph:
             return True
         cost = cost_of(node)
         if cost >= EXPENSIVE:
+            return False
+        if evaluations >= _MANY_READS * node.shape.num_elements and reads_apart(node):
             return False
         return group.extra + cost * evaluations / group.evaluations <= RECOMPUTE_BUDGET
 

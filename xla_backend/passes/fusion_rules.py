@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xla_backend.hlo.attributes import DynamicSliceAttributes
+from xla_backend.hlo.attributes import DynamicSliceAttributes, SliceAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 
@@ -72,6 +72,22 @@ def reshape_index_is_affine(node: Instruction) -> bool:
         if product != size:
             return False
     return i == len(target)
+
+
+def reads_apart(node: Instruction) -> bool:
+    """Whether neighbours in a slice are none in what it is a slice of: a diagonal, a column."""
+    if node.opcode is not Opcode.SLICE:
+        return False
+    assert isinstance(node.attributes, SliceAttributes)
+    distance = 1
+    whole = node.operands[0].shape.dimensions
+    for size, of, stride in zip(
+        reversed(node.shape.dimensions), reversed(whole), reversed(node.attributes.strides)
+    ):
+        if size > 1:
+            return distance * stride > 1
+        distance *= of
+    return False
 
 
 def is_reduce_root(node: Instruction) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import Value
-from xla_backend.kernels.lane_patterns import lane_offsets, pieces_of
+from xla_backend.kernels.lane_patterns import lane_offsets, pieces_of, turns_of
 
 LANE = Var("lane", 16, 2)
 OUTER = Var("i", 10, 1)
@@ -64,3 +64,24 @@ def test_pieces_hold_the_lanes_and_nothing_beyond_them() -> None:
 
 def test_lanes_far_apart_are_no_pieces() -> None:
     assert pieces_of([100 * lane for lane in range(16)]) is None
+
+
+def test_patterns_come_back_after_some_vectors() -> None:
+    loop = Var("i", 1600, 1)
+    i = Index.of(loop)
+    assert turns_of([i, i * 3 + 1, i // 4, i % 16], loop, 16) == 1
+    assert turns_of([i // 3], loop, 16) == 3
+    assert turns_of([i // 3, (i + 2) % 10], loop, 16) == 15
+    assert turns_of([(i * 2) // 10], loop, 16) == 5
+    every = lambda _: True
+    for turn in range(3):
+        first = 16 * turn
+        want = [(first + lane) // 3 - first // 3 for lane in range(16)]
+        assert lane_offsets(i // 3, loop, 16, every, (turn, 3)) == want
+
+
+def test_pieces_far_apart_are_found_where_they_are() -> None:
+    offsets = [lane // 3 + 10**9 * (lane % 3) for lane in range(16)]
+    pieces = pieces_of(offsets)
+    assert pieces is not None and len(pieces.starts) == 3
+    assert [pieces.starts[piece] + at for piece, at in pieces.lanes] == offsets

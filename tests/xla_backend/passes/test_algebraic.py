@@ -304,6 +304,24 @@ CHANGES = {
         ),
         "f32[11] concatenate({{%[^ ]+}}, {{%[^ ]+}}, {{%[^ ]+}})",
     ),
+    "concatenate-neighbours-of-all": (
+        "f32[6,3]",
+        (
+            "a = f32[6,1] slice(p0), slice={[0:6], [0:1]}\n"
+            "b = f32[6,2] slice(p0), slice={[0:6], [1:3]}\n"
+            " ROOT r = f32[6,3] concatenate(a, b), dimensions={1}"
+        ),
+        "f32[6,3] parameter(0)",
+    ),
+    "concatenate-neighbours": (
+        "f32[9], f32[2]",
+        (
+            "a = f32[3] slice(p0), slice={[1:4]}\n"
+            "b = f32[4] slice(p0), slice={[4:8]}\n"
+            " ROOT r = f32[9] concatenate(a, b, p1), dimensions={0}"
+        ),
+        "f32[9] concatenate({{%[^ ]+}}, {{%[^ ]+}})",
+    ),
     "reverse-twice": (
         "f32[4]",
         ("a = f32[4] reverse(p0), dimensions={0}\n ROOT r = f32[4] reverse(a), dimensions={0}"),
@@ -432,6 +450,30 @@ KEPT = {
         (
             "a = f32[15] concatenate(p0, p1, p2), dimensions={0}\n"
             " ROOT r = f32[6] slice(a), slice={[4:15:2]}"
+        ),
+    ),
+    "concatenate-slices-with-a-gap": (
+        "f32[9]",
+        (
+            "a = f32[3] slice(p0), slice={[1:4]}\n"
+            "b = f32[4] slice(p0), slice={[5:9]}\n"
+            " ROOT r = f32[7] concatenate(a, b), dimensions={0}"
+        ),
+    ),
+    "concatenate-slices-of-other-rows": (
+        "f32[9,4]",
+        (
+            "a = f32[8,2] slice(p0), slice={[0:8], [0:2]}\n"
+            "b = f32[8,2] slice(p0), slice={[1:9], [2:4]}\n"
+            " ROOT r = f32[8,4] concatenate(a, b), dimensions={1}"
+        ),
+    ),
+    "concatenate-slices-with-steps": (
+        "f32[9]",
+        (
+            "a = f32[2] slice(p0), slice={[0:4:2]}\n"
+            "b = f32[2] slice(p0), slice={[4:8:2]}\n"
+            " ROOT r = f32[4] concatenate(a, b), dimensions={0}"
         ),
     ),
     "slice-of-whole-operands-across": (

@@ -229,3 +229,24 @@ def test_what_an_array_is_updated_with_from_the_same_part_is_not():
       y = f32[8] parameter(1)
       b = f32[8] multiply(a, y)
       ROOT r = f32[10] dynamic-update-slice(x, b, one)""") == ["dynamic-update-slice"]
+
+
+def test_a_diagonal_that_is_read_for_each_row_is_put_together_first():
+    """Its elements lie far apart: in the loop each row would gather all of them again."""
+    body = """
+      p = f32[64,64] parameter(0)
+      q = f32[4096] reshape(p)
+      d = f32[64] slice(q), slice={[0:4096:65]}
+      b = f32[64,64] broadcast(d), dimensions={1}
+      ROOT r = f32[64,64] add(p, b)"""
+    assert fusions(body) == ["slice", "add"]
+    assert fusions(body.replace("0:4096:65", "64:128")) == ["add"]
+
+
+def test_a_column_that_is_read_once_per_row_is_part_of_the_loop():
+    assert fusions("""
+      p = f32[64,8] parameter(0)
+      c = f32[64,1] slice(p), slice={[0:64], [2:3]}
+      s = f32[64] reshape(c)
+      b = f32[64,8] broadcast(s), dimensions={0}
+      ROOT r = f32[64,8] add(p, b)""") == ["add"]

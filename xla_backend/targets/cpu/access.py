@@ -373,7 +373,7 @@ class Access:
         ty = vector(stored, lanes)
         raws = [to_memory(w, s.buffer.element_type, lanes, e.get(v, lanes)) for v in s.values]
         mask = self._mask(guard)
-        if len(raws) == 2 and stride == 2:
+        if len(raws) > 1 and stride == len(raws):
             self._interleaved(s, stored, base, raws, mask)
             return
         for i, raw in enumerate(raws):
@@ -419,19 +419,36 @@ class Access:
     def _interleaved(
         self, s: Store, stored: str, base: str, raws: list[str], mask: str | None
     ) -> None:
-        """Real and imaginary lanes next to each other."""
-        w, lanes = self.w, self.e.lanes
-        ty = vector(stored, lanes)
-        order = [lanes * (i % 2) + i // 2 for i in range(2 * lanes)]
-        wide = w.shuffle(ty, raws[0], raws[1], order)
+        """The lanes of several values in turn, without gaps between them: real and imaginary parts,
+        components of vectors. Registers of lanes become as many registers of memory."""
+        w, lanes, count = self.w, self.e.lanes, len(raws)
+        size = min(lanes, _REGISTER_BITS // bits_of(stored))
+        ty, whole = vector(stored, size), vector(stored, lanes)
         pointer = w.gep(stored, base, self.e.uniform(s.index))
-        wide_ty = vector(stored, 2 * lanes)
-        if mask is None:
-            w.store(wide_ty, wide, pointer)
-            return
-        doubled = [i // 2 for i in range(2 * lanes)]
-        both = w.shuffle(vector("i1", lanes), mask, "poison", doubled)
-        w.masked_store(wide_ty, wide, pointer, both)
+        for first in range(0, lanes, size):
+            own = list(range(first, first + size))
+            parts = raws if size == lanes else [w.shuffle(whole, r, "poison", own) for r in raws]
+            for n in range(count):
+                places = [divmod(n * size + lane, count) for lane in range(size)]
+                row = _mixed(w, ty, parts, places)
+                at = w.gep(stored, pointer, count * first + n * size)
+                if mask is None:
+                    w.store(ty, row, at)
+                    continue
+                origins = [first + lane for lane, _ in places]
+                kept = w.shuffle(vector("i1", lanes), mask, "poison", origins)
+                w.masked_store(ty, row, at, kept)
+
+
+def _mixed(w: FunctionWriter, ty: str, parts: list[str], places: list[tuple[int, int]]) -> str:
+    """A register of lanes of others: for each its lane and which of them it is in."""
+    size = len(places)
+    picks = [lane if part == 0 else size + lane if part == 1 else -1 for lane, part in places]
+    row = w.shuffle(ty, parts[0], parts[1], picks)
+    for n in range(2, len(parts)):
+        picks = [size + at if part == n else lane for lane, (at, part) in enumerate(places)]
+        row = w.shuffle(ty, row, parts[n], picks)
+    return row
 
 
 def _width(index: Index) -> str:

@@ -31,13 +31,15 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
-from xla_backend.kernels.lane_patterns import lane_offsets, pieces_of
+from xla_backend.kernels.lane_patterns import lane_offsets, pieces_of, turns_of
 from xla_backend.kernels.schedule.blocks import bind_to_grid
 from xla_backend.kernels.schedule.interchange import interchange
+from xla_backend.kernels.schedule.interleaving import interleave
 from xla_backend.kernels.schedule.lanes import vectorise
 from xla_backend.kernels.schedule.peeling import cut, peel
 from xla_backend.kernels.schedule.splitting import divide, replace
 from xla_backend.kernels.schedule.tiles import tile, transposed_loads
+from xla_backend.kernels.schedule.turns import vectorise_in_turns
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.short_rows import join_short_rows
@@ -64,6 +66,9 @@ _SINGLE_COPY_WEIGHT = 40
 _LIGHT_SUM = 4
 _LANES_OF_MANY_REGISTERS = 16
 _REGISTERS_OF_COLUMNS = 16
+# Patterns that come back after several vectors have code for each, of so much work at most.
+_MOST_TURNS = 16
+_MOST_WORK_IN_TURNS = 400
 # Loops with range checks are cut into at most this many pieces.
 _MAX_SEGMENTS = 4
 _TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
@@ -75,11 +80,17 @@ class _Choice:
 
     lanes: dict[Loop, int] = field(default_factory=dict)
     tiles: dict[Loop, int] = field(default_factory=dict)  # by the outer loop of the two
+    turns: dict[Loop, int] = field(default_factory=dict)  # vectors until their patterns come back
     units: dict[Loop, int] = field(default_factory=dict)  # iterations that stay together
 
 
 def depends_on(index: Index, var: Var, varying: set[Value]) -> bool:
     return any(_atom_depends(a, var, varying) for a in index.terms)
+
+
+def _is_regular(index: Index, var: Var, varying: set[Value]) -> bool:
+    """Whether neighbouring lanes have the same distance everywhere."""
+    return not any(a is not var and _atom_depends(a, var, varying) for a in index.terms)
 
 
 def _atom_depends(atom: object, var: Var, varying: set[Value]) -> bool:
@@ -93,6 +104,7 @@ class _Cost:
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
+        self.turns = 1
         self.choice: dict[Loop, bool] = {}
 
     def block(self, statements: list[Statement], var: Var | None, varying: set[Value]) -> float:
@@ -120,27 +132,37 @@ class _Cost:
                 return self._access(s.index, var, varying)
             return 0.5
         if isinstance(s, Store):
-            return 1.0 if var is None else self._access(s.index, var, varying) * len(s.values)
+            return len(s.values) * self._store(s, var, varying)
         if isinstance(s, IndexValue | InRange):
             if var is not None and depends_on(s.index, var, varying):
                 varying.add(s.result)
             return 1.0
         return 1.0
 
+    def _store(self, s: Store, var: Var | None, varying: set[Value]) -> float:
+        """What it takes to store each of the values."""
+        count = len(s.values)
+        if var is None:
+            return 1.0
+        if count > 1 and s.index.coefficient(var) == count and _is_regular(s.index, var, varying):
+            return 1.0 + 0.5 * (count - 1)
+        return self._access(s.index, var, varying)
+
     def _access(self, index: Index, var: Var, varying: set[Value]) -> float:
         coefficient = index.coefficient(var)
-        rest = [a for a in index.terms if a is not var and _atom_depends(a, var, varying)]
-        if not rest and coefficient in (0, 1, -1):
+        if _is_regular(index, var, varying) and coefficient in (0, 1, -1):
             return 1.0
-        pieces = self._pieces(index, var, varying)
-        return self.lanes * _GATHER_CYCLES_PER_LANE if pieces is None else 1.0 + 1.5 * pieces
+        costs = [self._turn(index, var, varying, turn) for turn in range(self.turns)]
+        return sum(costs) / self.turns
 
-    def _pieces(self, index: Index, var: Var, varying: set[Value]) -> int | None:
-        """The loads that a vector takes whose lanes are a pattern."""
+    def _turn(self, index: Index, var: Var, varying: set[Value], turn: int) -> float:
+        """What a load takes: of pieces, where its lanes are a pattern."""
         depends = lambda atom: _atom_depends(atom, var, varying)
-        offsets = lane_offsets(index, var, self.lanes, depends)
+        offsets = lane_offsets(index, var, self.lanes, depends, (turn, self.turns))
         pieces = None if offsets is None else pieces_of(offsets)
-        return None if pieces is None else len(pieces.starts)
+        if pieces is None:
+            return self.lanes * _GATHER_CYCLES_PER_LANE
+        return 1.0 + 1.5 * len(pieces.starts)
 
     def loop(self, s: Loop, var: Var | None, varying: set[Value]) -> float:
         for carry in s.carries:
@@ -155,11 +177,27 @@ class _Cost:
             return scalar
         inside: set[Value] = {c.phi for c in s.carries}
         trips = math.ceil(extent / self.lanes)
+        self.turns = _turns(s, self.lanes)
         vector = trips * self.block(s.body, s.var, inside)
         if s.carries:
             vector += _HORIZONTAL_CYCLES
         self.choice[s] = vector < scalar
         return min(vector, scalar)
+
+
+def _turns(loop: Loop, lanes: int) -> int:
+    """How many vectors of a loop have code of their own, after which what they read is in the same
+    pattern again; 1 where that would be too much code."""
+    if loop.carries or any(isinstance(s, Loop) for s in loop.body):
+        return 1
+    turns = turns_of(_indices(loop), loop.var, lanes)
+    work = turns * (_work(loop) + len(loop.body))
+    fits = turns <= _MOST_TURNS and work <= _MOST_WORK_IN_TURNS
+    return turns if fits and loop.var.extent >= 2 * turns * lanes else 1
+
+
+def _indices(loop: Loop) -> list[Index]:
+    return [s.index for s in loop.body if isinstance(s, Load | Store | IndexValue | InRange)]
 
 
 def _vectorizable(s: Loop) -> bool:
@@ -213,6 +251,8 @@ def schedule(
     done = on_step or _nothing
     if peel(kernel):
         done("peel", kernel)
+    if interleave(kernel):
+        done("interleave", kernel)
     if interchange(kernel):
         done("interchange", kernel)
     if join_short_rows(
@@ -246,7 +286,10 @@ def schedule(
             done("tile", kernel)
             done("tile", kernel)
         for loop, width in choice.lanes.items():
-            _run_in_lanes(kernel, loop, width, constants, target)
+            if choice.turns[loop] > 1:
+                vectorise_in_turns(kernel, loop, width, choice.turns[loop])
+            else:
+                _run_in_lanes(kernel, loop, width, constants, target)
             done("vectorise", kernel)
     return Scheduled(cycles, estimated, most, most_estimated)
 
@@ -353,7 +396,9 @@ def _widest(stage: Loop) -> int:
 
 def _choose_vectors(loop: Loop, better: dict[Loop, bool], lanes: int, choice: _Choice) -> None:
     if better.get(loop):
-        choice.lanes[loop] = choice.units[loop] = _lanes_for(loop, lanes)
+        choice.turns[loop] = turns = _turns(loop, lanes)
+        choice.lanes[loop] = width = _lanes_for(loop, lanes) if turns == 1 else lanes
+        choice.units[loop] = turns * width
         return
     for s in loop.body:
         if isinstance(s, Loop):

@@ -2,10 +2,12 @@
 
 import re
 
+import numpy as np
 import pytest
-from native_checks import check_native, check_text, module_of
+from native_checks import arguments_of, check_native, check_text, module_of
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
 
 PROGRAMS = {
@@ -32,6 +34,24 @@ PROGRAMS = {
     "small matrices padded": (
         "x = T[77,2,2] parameter(0)\nz = T[] constant(1)\n"
         "ROOT r = T[77,4,4] pad(x, z), padding=0_0x1_1x2_0"
+    ),
+    "rows of three": (
+        "x = T[334,3] parameter(0)\ny = T[3] parameter(1)\n"
+        "w = T[334,3] broadcast(y), dimensions={1}\nROOT r = T[334,3] multiply(x, w)"
+    ),
+    "rows of ten and their values": (
+        "x = T[67,10] parameter(0)\ny = T[67] parameter(1)\n"
+        "w = T[67,10] broadcast(y), dimensions={0}\nROOT r = T[67,10] add(x, w)"
+    ),
+    "channels last": "x = T[3,401] parameter(0)\nROOT r = T[401,3] transpose(x), dimensions={1,0}",
+    "channels first": "x = T[401,5] parameter(0)\nROOT r = T[5,401] transpose(x), dimensions={1,0}",
+    "three stacked": (
+        "x = T[203,1] parameter(0)\ny = T[203,1] parameter(1)\nn = T[203,1] add(x, y)\n"
+        "ROOT r = T[203,3] concatenate(x, n, y), dimensions={1}"
+    ),
+    "eight stacked": (
+        "x = T[101,1] parameter(0)\ny = T[101,1] parameter(1)\n"
+        "ROOT r = T[101,8] concatenate(x, y, y, x, x, x, y, x), dimensions={1}"
     ),
     "sums of short rows": (
         "x = T[90,4,2] parameter(0)\nz = T[] constant(0)\n"
@@ -65,12 +85,49 @@ def test_tiny_products() -> None:
         "x = f32[4800] parameter(0)\nROOT r = f32[1600] slice(x), slice={[1:4800:3]}",
         "x = f32[1600,2,2] parameter(0)\n"
         "ROOT r = f32[800,2,2] slice(x), slice={[1:1600:2], [0:2], [0:2]}",
+        "x = f32[1600,1] parameter(0)\ny = f32[1600,1] parameter(1)\n"
+        "ROOT r = f32[1600,3] concatenate(x, y, x), dimensions={1}",
+        "x = f32[3,1600] parameter(0)\nROOT r = f32[1600,3] transpose(x), dimensions={1,0}",
     ],
-    ids=["each four times", "every third", "every second row"],
+    ids=["each four times", "every third", "every second row", "stacked", "channels last"],
 )
 def test_no_lane_goes_to_memory_alone(body: str) -> None:
     text = compile_module(module_of(body), CompileOptions()).llvm_ir
-    assert "shufflevector" in text and "gather" not in text and "extractelement" not in text
+    assert (
+        "shufflevector" in text
+        and "gather" not in text
+        and "scatter" not in text
+        and "extractelement" not in text
+    )
+
+
+def test_same_bits_on_any_number_of_threads() -> None:
+    """Vectors in turns, the iterations after them, and stores between each other, in blocks."""
+    body = """
+    x = f32[40001,3] parameter(0)
+    y = f32[40001] parameter(1)
+    w = f32[40001,3] broadcast(y), dimensions={0}
+    q = f32[40001,3] divide(x, w)
+    e = f32[40001,3] exponential(q)
+    a = f32[40001,1] slice(x), slice={[0:40001], [0:1]}
+    b = f32[40001,1] slice(x), slice={[0:40001], [2:3]}
+    m = f32[40001,1] multiply(a, b)
+    s = f32[40001,1] subtract(a, b)
+    j = f32[40001,3] concatenate(m, s, a), dimensions={1}
+    ROOT r = (f32[40001,3], f32[40001,3]) tuple(e, j)
+    """
+    module = module_of(body)
+    x, y = arguments_of(module)
+    x[::7, 1], x[3::11, 0], x[5::13, 2], y[::17] = np.nan, -0.0, np.inf, 0.0
+    executable = check_native(module, [x, y])
+    before, found = num_threads(), []
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            found.append([np.asarray(r).tobytes() for r in executable.run_arrays([x, y])])
+    finally:
+        set_num_threads(before)
+    assert found[0] == found[1] == found[2]
 
 
 def test_the_loops_of_repeated_elements_are_one() -> None:
