@@ -141,12 +141,15 @@ class _Cost:
 
     def _store(self, s: Store, var: Var | None, varying: set[Value]) -> float:
         """What it takes to store each of the values."""
-        count = len(s.values)
         if var is None:
             return 1.0
-        if count > 1 and s.index.coefficient(var) == count and _is_regular(s.index, var, varying):
-            return 1.0 + 0.5 * (count - 1)
-        return self._access(s.index, var, varying)
+        count, coefficient = len(s.values), s.index.coefficient(var)
+        if _is_regular(s.index, var, varying):
+            if coefficient in (0, 1, -1):
+                return 1.0
+            if coefficient == count:
+                return 1.0 + 0.5 * (count - 1)
+        return self.lanes * _GATHER_CYCLES_PER_LANE
 
     def _access(self, index: Index, var: Var, varying: set[Value]) -> float:
         coefficient = index.coefficient(var)
