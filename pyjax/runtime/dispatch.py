@@ -67,6 +67,7 @@ from xla_backend.hlo.errors import UnknownTargetError
 from xla_backend.hlo.module import HloModule
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget
+from xla_backend.process.no_collections import without_collections
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.target_code import TargetCode
@@ -342,7 +343,10 @@ def compile_jaxpr(
     if has_sizes:
         program = _compile_sized(closed, name, device, committed, overrides)
     else:
-        program = _compile_jaxpr(closed, name, device, committed, donated, overrides, layouts)
+        # Lowering, too, makes many objects that stay.
+        program = without_collections(
+            _compile_jaxpr, closed, name, device, committed, donated, overrides, layouts
+        )
     for wrap in reversed(wraps):
         program.wrap(wrap)
     if with_refs is not None:

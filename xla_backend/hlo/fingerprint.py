@@ -92,7 +92,7 @@ class _Fingerprint:
 
     def instruction(self, node: Instruction, numbers: Mapping[Instruction, int]) -> str:
         operands = ",".join([str(numbers[o]) for o in node.operands])
-        parts = [node.opcode.value, self.shape(node.shape), operands, self.attributes(node)]
+        parts = [node.opcode._value_, self.shape(node.shape), operands, self.attributes(node)]
         if node.called:
             parts.append(",".join([str(self.computations[c]) for c in node.called]))
         if node.annotations:

@@ -270,7 +270,7 @@ class Computation:
         with its operands.
         """
         assert instruction.parent is None, f"{instruction} already belongs to a computation"
-        instruction.name = self.unique_name(name or instruction.name or instruction.opcode.value)
+        instruction.name = self.unique_name(name or instruction.name or instruction.opcode._value_)
         self._names.add(instruction.name)
         instruction.parent = self
         self._instructions[instruction] = None

@@ -53,7 +53,7 @@ class PrimitiveType(enum.Enum):
     __hash__ = object.__hash__
 
     def __str__(self) -> str:
-        return self.value
+        return self._value_
 
     @property
     def bits(self) -> int:

@@ -6,7 +6,6 @@ pass, so pipelines nest; a fixed point is a pipeline that repeats until nothing 
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import perf_counter
@@ -20,6 +19,7 @@ from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.passes.audit import RoundAudit, check_report, no_bool
 from xla_backend.passes.fuel import Fuel, fuel_by_name, report_unused
+from xla_backend.process.no_collections import without_collections
 
 _Subject = TypeVar("_Subject")
 
@@ -209,13 +209,7 @@ class Pipeline(HloPass):
         self._fuels = fuel_by_name(options.fuel)
         self._watches = bool(options.verify or options.audits or options.fuel)
         # Passes make many small objects and drop few cycles: collecting would only cost time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            changed = self._run(module, self)
-        finally:
-            if collecting:
-                gc.enable()
+        changed = without_collections(self._run, module, self)
         report_unused(self._fuels.values())
         return changed
 

@@ -7,15 +7,14 @@ uses are those of any module.
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from xla_backend.process.no_collections import without_collections
 from xla_backend.process.on_first_use import import_now
 
 
@@ -57,8 +56,8 @@ class LazyNames:
         return sorted(vars(sys.modules[self._package]))
 
     def _loaded(self) -> ModuleType:
-        with _without_collections():
-            module = import_now(self._public)
+        # What imports make stays: to look for garbage in it is a tenth of their time.
+        module = without_collections(import_now, self._public)
         # Not of one that is being loaded: who asks then gets what there is.
         if not getattr(module.__spec__, "_initializing", False):
             names = getattr(module, "__all__", None)
@@ -67,15 +66,3 @@ class LazyNames:
             package.update({name: vars(module)[name] for name in names or usual})
             package["__all__"] = names or usual
         return module
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """What imports make stays: to look for garbage in it is a tenth of their time."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

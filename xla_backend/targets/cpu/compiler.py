@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.measured_costs import CostDecision, Costs
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+from xla_backend.process.no_collections import without_collections
 from xla_backend.program.build import build_program
 from xla_backend.program.ir import Program, aligned
 from xla_backend.program.kernel_table import KernelTable
@@ -82,16 +82,14 @@ def compile_code(
     dumper = make_dumper(options.dump, module.name)
     if dumper is not None:
         _dump_inputs(dumper, module, options)
-    # A compilation makes many objects that live until its end: walking them again and again is
-    # wasted time. (Not a context manager: a signal handler may interrupt the end of one.)
-    collecting = gc.isenabled()
-    try:
-        gc.disable()
+
+    def compiled_now() -> tuple[Compiled, Sequence[PassRun]]:
         assignment, log = _optimize(module, options, profile, dumper)
-        compiled = _compile(module, assignment, options, profile, dumper, device, log, cache)
-    finally:
-        if collecting:
-            gc.enable()
+        return _compile(module, assignment, options, profile, dumper, device, log, cache), log
+
+    # A compilation makes many objects that live until its end: walking them again and again is
+    # wasted time.
+    compiled, log = without_collections(compiled_now)
     if dumper is not None:
         dumper.metadata(log)
         compiled.executable.recorder = dumper.recorder(module)
