@@ -275,6 +275,10 @@ class PjitFunction:
                 if all(type(a) is DeviceArray or is_host_value(a) for a in args):
                     self._compiled.alias(key, (context, *specs))
                     self._compiled.direct = True
+        elif not self._has_direct_path and self._device is None:
+            where = [place for place, _ in static]
+            program, out_tree = compiled.program, compiled.out_tree
+            self._compiled.learn(key, program, out_tree, args, kwargs, leaves, where)
         return self._run(compiled, arrays)
 
     def _run(self, compiled: Compiled, arrays: Sequence[DeviceArray]) -> Any:

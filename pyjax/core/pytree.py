@@ -11,11 +11,12 @@ import collections
 from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
 from typing import Any
+from weakref import WeakSet
 
 from pyjax.core import tree_messages as messages
 from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key, register_exact_key
-from xla_backend.process.bounded_cache import BoundedCache, Budget
+from xla_backend.process.bounded_cache import BoundedCache, Budget, clear_all
 
 
 class _Leaf:
@@ -439,6 +440,24 @@ def is_node_type(kind: type) -> bool:
     return issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
+# Classes of named tuples that somebody goes by as long as they are not registered.
+_taken_as_tuples: WeakSet[type] = WeakSet()
+
+
+def is_plain_namedtuple(kind: type) -> bool:
+    """Whether instances of a type are named tuples whose children are what they hold as tuples.
+    Who goes by that keeps it in a table that `clear_all` empties: the class may be registered."""
+    plain = (
+        issubclass(kind, tuple)
+        and hasattr(kind, "_fields")
+        and kind not in _registry
+        and kind.__iter__ is tuple.__iter__
+    )
+    if plain:
+        _taken_as_tuples.add(kind)
+    return plain
+
+
 def _unflatten(treedef: PyTreeDef, leaves: Any) -> Any:
     cls = treedef._type
     if cls is _NoneNode:
@@ -586,6 +605,8 @@ def register_node(
         )
     _registry[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys)
     _leaf_types.discard(cls)
+    if cls in _taken_as_tuples:
+        clear_all()
 
 
 def node_type_of(cls: type) -> NodeType | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import sys
 import sysconfig
 from typing import Any
+
+import numpy as np
 
 # name -> (type of the result, types of the parameters), as LLVM writes them
 FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -55,6 +58,36 @@ def is_usable() -> bool:
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
         and not hasattr(sys, "gettotalrefcount")
         and ctypes.c_void_p.from_address(id(0) + OBJECT_TYPE).value == id(int)
+    )
+
+
+class NumpyField(enum.IntEnum):
+    """Where in an array of NumPy things are, in bytes: its ABI has kept them there since 1.0."""
+
+    DATA = 16
+    RANK = 24  # 32 bits
+    SIZES = 32
+    DTYPE = 56
+    FLAGS = 64  # 32 bits
+
+
+# In row-major order, at addresses that the dtype asks for.
+NUMPY_FLAGS = 0x1 | 0x100
+
+
+def numpy_is_as_known() -> bool:
+    """Whether arrays of this NumPy look as `NumpyField` says, as an example shows."""
+    array = np.arange(6.0).reshape(2, 3)
+    word = ctypes.c_int64.from_address
+    half = ctypes.c_int32.from_address
+    place = id(array)
+    return (
+        word(place + NumpyField.DATA).value == array.ctypes.data
+        and half(place + NumpyField.RANK).value == 2
+        and [word(word(place + NumpyField.SIZES).value + 8 * d).value for d in range(2)] == [2, 3]
+        and word(place + NumpyField.DTYPE).value == id(array.dtype)
+        and half(place + NumpyField.FLAGS).value & NUMPY_FLAGS == NUMPY_FLAGS
+        and half(id(array.T) + NumpyField.FLAGS).value & NUMPY_FLAGS == NUMPY_FLAGS & ~1
     )
 
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyjax.core.pytree import PyTreeDef
+from pyjax.core.pytree import PyTreeDef, is_plain_namedtuple
 
 
 class Header(enum.IntEnum):
@@ -62,6 +62,9 @@ class Guard(enum.IntEnum):
     TEXT = 11  # a string equal to this one
     PROGRAM = 12  # the table of hot programs has one under this token
     RUN = 13  # all is as expected
+    WHOLE = 14  # an int of this type with a value (in place of the number of the input)
+    REAL = 15  # a float of this type with these bits (likewise)
+    NUMPY = 16  # an array of NumPy as these bytes say (see `_numpy_words`), which is read in place
 
 
 class Step(enum.IntEnum):
@@ -74,6 +77,7 @@ class Step(enum.IntEnum):
     DICT = 4  # with the keys of this tuple
     CALL = 5  # what this function makes of a list of them
     RETURN = 6
+    MAKE = 7  # what this function makes of them as arguments
 
 
 WORDS = 5  # of a guard or step
@@ -81,6 +85,7 @@ MOST_REGISTERS = 1024
 MOST_ARRAYS = 256  # inputs, and outputs
 MOST_SCALARS = 32
 SCALAR_BYTES = 64
+_INT64_LIMIT = 1 << 63
 _NUMBERS = {
     np.dtype(np.float32): (Guard.FLOAT32, (float, np.float32, np.float64)),
     np.dtype(np.float64): (Guard.FLOAT64, (float, np.float32, np.float64)),
@@ -132,8 +137,8 @@ class Target(NamedTuple):
     build: Callable[[list[Any]], Any]
 
 
-# What a leaf is that is no container: for an array ("spec", None), for a number its spec, and the
-# dtype in which it is passed.
+# What a leaf is that is no container: for an array its spec and None, for a number its spec and the
+# dtype in which it is passed, for an array of NumPy, which is passed as it is, itself and None.
 Leaf = Callable[[Any], tuple[object, np.dtype | None]]
 
 
@@ -155,8 +160,8 @@ class _Guards:
     def visit(self, register: int, value: Any) -> None:
         """A register holds something like `value`. Leaves are numbered as `tree_flatten` does."""
         kind = type(value)
-        if kind is tuple or kind is list:
-            guard = Guard.TUPLE if kind is tuple else Guard.LIST
+        if kind is tuple or kind is list or is_plain_namedtuple(kind):
+            guard = Guard.LIST if kind is list else Guard.TUPLE
             first = self.several(len(value))
             self.add(guard, register, kind, first, len(value))
             for i, child in enumerate(value):
@@ -177,7 +182,10 @@ class _Guards:
 
     def _visit_leaf(self, register: int, value: Any, kind: type) -> None:
         spec, dtype = self._leaf(value)
-        if dtype is None:
+        if isinstance(spec, np.ndarray):
+            self.keep.append(value.dtype)
+            self.add(Guard.NUMPY, register, _numpy_words(value), self.inputs, value.ndim)
+        elif dtype is None:
             self.add(Guard.ARRAY, register, spec, self.inputs)
         else:
             guard, kinds = _NUMBERS.get(dtype, (Guard.RUN, ()))
@@ -186,6 +194,26 @@ class _Guards:
             self.add(guard, register, kind, self.inputs, self._scalars)
             self._scalars += 1
         self.inputs += 1
+
+    def fixed(self, register: int, value: Any) -> None:
+        """A register holds a static argument with the key of `value`: the same object where that
+        is all that equality looks at, else an equal one of the same type."""
+        kind = type(value)
+        if kind is tuple:
+            first = self.several(len(value))
+            self.add(Guard.TUPLE, register, tuple, first, len(value))
+            for i, child in enumerate(value):
+                self.fixed(first + i, child)
+        elif kind is int and -_INT64_LIMIT <= value < _INT64_LIMIT:
+            self.add(Guard.WHOLE, register, int, value)
+        elif kind is float:
+            self.add(Guard.REAL, register, float, *struct.unpack("q", struct.pack("d", value)))
+        elif kind is str:
+            self.add(Guard.TEXT, register, value)
+        elif value is None or value is ... or kind is bool or _never_changes(kind):
+            self.add(Guard.SAME, register, value)
+        else:
+            raise Unsuited("a static argument that only its own methods compare")
 
     def several(self, count: int) -> int:
         """The first of so many new registers."""
@@ -196,16 +224,32 @@ class _Guards:
         return first
 
 
+def _numpy_words(array: np.ndarray) -> bytes:
+    """What arrays like this have: the type, the dtype, the sizes."""
+    words = (id(np.ndarray), id(array.dtype), *array.shape)
+    return struct.pack(f"{len(words)}q", *words)
+
+
+def _never_changes(kind: type) -> bool:
+    """Whether an object of a type stays equal to itself as it was: dtypes, classes, members of
+    enumerations, and what is equal to nothing but itself."""
+    if issubclass(kind, (np.dtype, type, enum.Enum)):
+        return True
+    return kind.__eq__ is object.__eq__ and kind.__hash__ is object.__hash__
+
+
 def write_entry(
     token: object,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     leaf: Leaf,
     target: Target,
+    static: Collection[int | str] = (),
 ) -> tuple[Any, ...]:
     """The entry for calls with such arguments.
 
     Args:
+      static: positions and names of those that are no inputs, but part of the program.
       token: the key under which the table of hot programs has this one, as long as it is to be
         used. It must have the hash of an object.
       leaf: tells what a leaf is; raises Unsuited if it cannot be passed.
@@ -215,9 +259,10 @@ def write_entry(
     names = tuple(kwargs)
     guards = _Guards(len(args) + len(names) + 1, leaf)
     for i, value in enumerate(args):
-        guards.visit(i, value)
+        (guards.fixed if i in static else guards.visit)(i, value)
     for name in sorted(names):
-        guards.visit(len(args) + names.index(name), kwargs[name])
+        visit = guards.fixed if name in static else guards.visit
+        visit(len(args) + names.index(name), kwargs[name])
     if names:
         first = guards.several(len(names))
         guards.add(Guard.TUPLE, len(args) + len(names), tuple, first, len(names))
@@ -283,6 +328,8 @@ def _steps(target: Target, keep: list[object]) -> list[int]:
             step(Step.TUPLE, len(children))
         elif kind is list:
             step(Step.LIST, len(children))
+        elif is_plain_namedtuple(kind):
+            step(Step.MAKE, len(children), kind)
         elif kind is dict and all(type(k) is str for k in keys):
             step(Step.DICT, len(children), tuple(keys))
         else:

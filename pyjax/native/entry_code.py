@@ -17,7 +17,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyjax.native.c_api import FUNCTIONS, OBJECT_TYPE, address_of
+from pyjax.native.c_api import FUNCTIONS, NUMPY_FLAGS, OBJECT_TYPE, NumpyField, address_of
 from pyjax.native.entries import (
     MOST_ARRAYS,
     MOST_REGISTERS,
@@ -208,8 +208,33 @@ def _write_matches(module: ModuleWriter) -> None:
         f.require(f.same(f.type_of(item), f.word("%facts", Fact.ARRAY, "ptr")), no)
         f.require(f.same(f.slot(item, "%facts", Fact.SPEC), expected), no)
         buffer_of(item)
+    with f.block(cases[Guard.NUMPY]):
+        wanted = f.python("PyBytes_AsString", expected)
+        f.require(f.same(f.type_of(item), f.word(wanted, 0, "ptr")), no)
+        dtype = w.load("ptr", w.gep("i8", item, NumpyField.DTYPE))
+        f.require(f.same(dtype, f.word(wanted, 1, "ptr")), no)
+        rank = w.load("i32", w.gep("i8", item, NumpyField.RANK))
+        f.require(w.cmp("eq", "i64", w.cast("sext", "i32", rank, "i64"), d), no)
+        flags = w.load("i32", w.gep("i8", item, NumpyField.FLAGS))
+        dense = w.op("and", "i32", flags, str(NUMPY_FLAGS))
+        f.require(w.cmp("eq", "i32", dense, str(NUMPY_FLAGS)), no)
+        sizes = w.load("ptr", w.gep("i8", item, NumpyField.SIZES))
+        with w.loop(0, d) as loop:
+            extent = f.word(wanted, w.iadd(loop.index, 2))
+            f.require(w.cmp("eq", "i64", f.word(sizes, loop.index), extent), no)
+        give(w.load("ptr", w.gep("i8", item, NumpyField.DATA)), item)
     with f.block(cases[Guard.CONSTANT]):
         buffer_of(expected)
+
+    def whole_number(item: str) -> str:
+        whole = f.python("PyLong_AsLongLong", item)
+        clear, suspect = w.new_label("clear"), w.new_label("suspect")
+        w.cond_br(w.cmp("eq", "i64", whole, "-1"), suspect, clear, likely=False)
+        with f.block(suspect):
+            f.require(f.same(f.python("PyErr_Occurred"), "null"), wrong)
+            w.br(clear)
+        w.label(clear)
+        return whole
 
     def number(guard: Guard, of_double: str | None, ty: str) -> None:
         with f.block(cases[guard]):
@@ -220,13 +245,7 @@ def _write_matches(module: ModuleWriter) -> None:
                 w.store(ty, w.cast(of_double, "double", double, ty) if of_double else double, place)
                 give(place, "null")
                 return
-            whole = f.python("PyLong_AsLongLong", item)
-            clear, suspect = w.new_label("clear"), w.new_label("suspect")
-            w.cond_br(w.cmp("eq", "i64", whole, "-1"), suspect, clear, likely=False)
-            with f.block(suspect):
-                f.require(f.same(f.python("PyErr_Occurred"), "null"), wrong)
-                w.br(clear)
-            w.label(clear)
+            whole = whole_number(item)
             if ty == "i32":
                 narrow = w.cast("trunc", "i64", whole, "i32")
                 f.require(w.cmp("eq", "i64", w.cast("sext", "i32", narrow, "i64"), whole), no)
@@ -243,6 +262,14 @@ def _write_matches(module: ModuleWriter) -> None:
         place = w.gep("i8", "%scalars", w.imul(d, SCALAR_BYTES))
         w.store("i8", w.cast("trunc", "i32", f.python("PyObject_IsTrue", item), "i8"), place)
         give(place, "null")
+
+    with f.block(cases[Guard.WHOLE]):
+        f.require(f.same(f.type_of(item), expected), no)
+        w.cond_br(w.cmp("eq", "i64", whole_number(item), c), following, no)
+    with f.block(cases[Guard.REAL]):
+        f.require(f.same(f.type_of(item), expected), no)
+        bits = w.cast("bitcast", "double", f.python("PyFloat_AsDouble", item), "i64")
+        w.cond_br(w.cmp("eq", "i64", bits, c), following, no)
 
     for guard_of, prefix in ((Guard.TUPLE, "PyTuple"), (Guard.LIST, "PyList")):
         with f.block(cases[guard_of]):
@@ -501,6 +528,12 @@ def _write_made(module: ModuleWriter) -> None:
         f.python("Py_DecRef", items)
         f.require(w.cmp("ne", "ptr", tree, "null"), failed)
         push(tree, base)
+    with f.block(cases[Step.MAKE]):
+        value = f.python("PyObject_Vectorcall", what, taken, number, "null")
+        f.release_all(number, taken)
+        w.store("i64", base, height)
+        f.require(w.cmp("ne", "ptr", value, "null"), failed)
+        push(value, base)
     with f.block(cases[Step.RETURN]):
         w.ret("ptr", w.load("ptr", stack))
     w.label(following)

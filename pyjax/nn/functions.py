@@ -18,6 +18,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.errors import AxisError, new_error
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import axis_items, check_arraylike, promote_args_inexact
 
 ArrayLike = Any
@@ -434,6 +435,7 @@ def logmeanexp(
     return total - jnp.log(jnp.sum(included, axis=axis, keepdims=keepdims))
 
 
+@one_program()
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """exp(x) / sum(exp(x)) along `axis`: positive weights that sum to 1.
 
@@ -472,6 +474,7 @@ _softmax_by_rule = custom_jvp(_softmax, nondiff_argnums=(1,))
 _softmax_by_rule.defjvp(_softmax_jvp)
 
 
+@one_program()
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """log(softmax(x)) along `axis`, accurate for small weights.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pyjax import lax
+from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import fail, new_error
@@ -36,12 +37,12 @@ from pyjax.numpy import (
     util,
 )
 from pyjax.numpy.array_constructors import array, astype
-from pyjax.numpy.eager import compiled_binary, compiled_once
+from pyjax.numpy.eager import compiled_binary, compiled_once, compiled_unary, is_ready, program_of
 from pyjax.numpy.index_functions import take
 from pyjax.numpy.index_update import _IndexUpdateHelper
 from pyjax.numpy.indexing import getitem
 from pyjax.runtime.array import DeviceArray, set_array_namespace
-from pyjax.runtime.native_dispatch import make_operator_native
+from pyjax.runtime.native_dispatch import make_method_native
 from pyjax.runtime.placement import device_put
 
 # ---------------------------------------------------------------------------------------------
@@ -141,14 +142,58 @@ _UNARY: dict[str, Callable[..., Any]] = {
 # Methods whose signature differs from the function's
 
 
+def _is_plain_conversion(old: Any, new: np.dtype) -> bool:
+    """Whether it makes another array, of the dtype that was asked for, without a warning."""
+    if not isinstance(old, np.dtype) or old == new or old.kind == "c":
+        return False
+    return dtypes.canonicalize_dtype(new) == new
+
+
+@functools.partial(jit, static_argnums=1)
+def _converted(x: Any, dtype: Any) -> Any:
+    return astype(x, dtype)
+
+
+# As many sizes as a shape may have that is part of a program by its position.
+_MOST_SIZES = 16
+
+
+@functools.partial(jit, static_argnums=tuple(range(1, 1 + _MOST_SIZES)))
+def _reshaped(x: Any, *args: Any) -> Any:
+    return manipulation.reshape_array(x, args[0] if type(args[0]) is tuple else args)
+
+
+@jit
+def _transposed(x: Any) -> Any:
+    return manipulation.transpose(x)
+
+
+def _array_T(self: Any) -> Any:
+    if type(self) is DeviceArray and self.ndim > 1 and is_ready(self):
+        return _transposed(self)
+    return manipulation.transpose(self)
+
+
+# Programs that methods and properties call with what they were called with.
+_PROGRAMS = {"T": _transposed, "astype": _converted, "reshape": _reshaped}
+
+
 def _array_astype(self: Any, dtype: Any, copy: bool = False, device: Any = None) -> Any:
     """The array converted to `dtype` (see `jnp.astype`)."""
+    if type(self) is DeviceArray and device is None and not copy and is_ready(self):
+        wanted = getattr(dtype, "dtype", dtype)
+        if isinstance(wanted, np.dtype) and _is_plain_conversion(self.dtype, wanted):
+            return _converted(self, dtype)
     return astype(self, dtype, copy=copy, device=device)
 
 
 def _array_reshape(self: Any, *args: Any, order: str = "C", out_sharding: Any = None) -> Any:
     """The array with another shape: x.reshape(2, -1) or x.reshape((2, -1))."""
     shape = args[0] if len(args) == 1 and not isinstance(args[0], int) else args
+    usual = type(self) is DeviceArray and order == "C" and out_sharding is None
+    if usual and type(shape) is tuple and is_ready(self) and all(type(n) is int for n in shape):
+        if shape != self.shape and len(args) <= _MOST_SIZES:
+            return _reshaped(self, *args)
     return manipulation.reshape_array(self, shape, order, out_sharding)
 
 
@@ -439,7 +484,7 @@ def _flat(self: Any) -> Any:
 
 
 _PROPERTIES: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "T": (lambda self: manipulation.transpose(self), "The array with its axes reversed."),
+    "T": (_array_T, "The array with its axes reversed."),
     "mT": (lambda self: manipulation.matrix_transpose(self), "The last two axes exchanged."),
     "real": (lambda self: ufuncs.real(self), "Real part."),
     "imag": (lambda self: ufuncs.imag(self), "Imaginary part."),
@@ -501,10 +546,16 @@ def install_all() -> None:
         _install_operator(f"__r{name}__", _swapped(op), method, name in _COMPILED)
     for name, fn in _UNARY.items():
         setattr(Array, name, fn)
+        setattr(DeviceArray, name, compiled_unary(fn))
+        make_method_native(name, compiled_once(fn))
     for name, fn in _METHODS.items():
         setattr(Array, name, _as_method(name, fn))
+        if program_of(fn) is not None:
+            make_method_native(name, program_of(fn))
     for name, (getter, doc) in _PROPERTIES.items():
         setattr(Array, name, property(getter, doc=doc))
+    for name, program in _PROGRAMS.items():
+        make_method_native(name, program)
     for name, value in _OF_TRACERS.items():
         setattr(Tracer, name, value)
 
@@ -515,4 +566,4 @@ def _install_operator(
     setattr(Array, name, method)
     if compiled:
         setattr(DeviceArray, name, compiled_binary(op, method))
-        make_operator_native(name, compiled_once(op))
+        make_method_native(name, compiled_once(op))

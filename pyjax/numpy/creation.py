@@ -22,6 +22,7 @@ from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.lax.reshard import result_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
+from pyjax.numpy.eager import one_program
 from pyjax.runtime.placement import result_on
 
 __all__ = [
@@ -50,6 +51,7 @@ def _default_float(dtype: Any, name: str) -> Any:
     return util.check_user_dtype(dtype, name)
 
 
+@one_program(0)
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """Array of zeros.
 
@@ -67,6 +69,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     return result_as("zeros", out, device, out_sharding)
 
 
+@one_program(0)
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Array:
     """Array of ones; arguments as for `zeros`.
 
@@ -333,6 +336,7 @@ def _finite(*values: Any) -> bool:
     return True
 
 
+@one_program(2)
 def linspace(
     start: Any,
     stop: Any,

@@ -12,6 +12,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.reductions import promote_integer_dtype
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_inexact
@@ -56,6 +57,7 @@ def _cumulative(
     return op(a, axis)
 
 
+@one_program()
 def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """Running sum along `axis` (of the flattened array by default).
 
@@ -65,6 +67,7 @@ def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) 
     return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
 
 
+@one_program()
 def cumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """Running product along `axis` (of the flattened array by default).
 

@@ -5,8 +5,9 @@ and a primitive at a time. Operators of arrays and ufuncs go through here.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from pyjax.core.trace import entered, eval_trace, state
 from pyjax.core.traceback_filter import leave
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import NUMPY_DTYPES, SCALAR_KINDS, is_host_value
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # What goes straight to the compiled function. Everything else (tracers, lists, objects with
 # __jax_array__, what is no number) is the plain function's business, its errors too.
@@ -69,3 +72,101 @@ def compiled_binary(
             raise
 
     return call
+
+
+def compiled_unary(op: F) -> F:
+    """The same for a function of one array.
+
+    >>> compiled_unary(lambda x: x * x + 1)(jnp.float32(3.0)).item()
+    10.0
+    """
+    compiled = compiled_once(op)
+
+    @functools.wraps(op)
+    def call(x: Any, /) -> Any:
+        if type(x) is DeviceArray and (not entered or state.traces[0] is eval_trace):
+            try:
+                return compiled(x)
+            except Exception as error:
+                leave(error)
+                raise
+        return op(x)
+
+    return cast(F, call)
+
+
+# Types of arguments that choose what a function does, and are part of its program.
+_SETTINGS = frozenset({bool, int, float, str, type(None)})
+
+
+def _are_settings(values: Iterable[Any]) -> bool:
+    for value in values:
+        if type(value) in _SETTINGS or isinstance(value, (type, np.dtype)):
+            continue
+        if type(value) is not tuple or not all(type(n) is int for n in value):
+            return False
+    return True
+
+
+# Of functions that `one_program` made.
+_programs_of: dict[Callable[..., Any], Any] = {}
+
+
+def one_program(
+    arrays: int = 1, *, otherwise: Callable[[Any], bool] | None = None
+) -> Callable[[F], F]:
+    """A decorator: the function is one program where nothing is being traced, its first `arrays`
+    arguments are arrays or numbers (or sequences of arrays on devices), and all others are
+    settings: numbers, names, types, None, shapes and axes. Else it runs as it is.
+
+    Args:
+      otherwise: for which first arguments it runs as it is, too: where it may return them.
+
+    >>> one_program()(lambda x, axis=None: jnp.flip(x, axis))(jnp.arange(3), axis=0).tolist()
+    [2, 1, 0]
+    """
+
+    def decorated(function: F) -> F:
+        names = [*inspect.signature(function).parameters][arrays:]
+        compiled = jit(function, static_argnames=names)
+        usual = arrays == 1 and otherwise is None
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if (
+                (  # of the usual call first: tests cost
+                    usual
+                    and (len(args) == 1 and not kwargs and type(args[0]) is DeviceArray)
+                    and (not entered or state.traces[0] is eval_trace)
+                )
+                or (
+                    (not entered or state.traces[0] is eval_trace)
+                    and len(args) >= arrays
+                    and all(type(a) is DeviceArray or _is_operand(a) for a in args[:arrays])
+                    and (len(args) == arrays or _are_settings(args[arrays:]))
+                    and (not kwargs or _are_settings(kwargs.values()))
+                    and (otherwise is None or not otherwise(args[0]))
+                )
+            ):
+                try:
+                    return compiled(*args, **kwargs)
+                except Exception as error:
+                    leave(error)
+                    raise
+            return function(*args, **kwargs)
+
+        _programs_of[call] = compiled
+        return cast(F, call)
+
+    return decorated
+
+
+def _is_operand(value: Any) -> bool:
+    if type(value) is list or type(value) is tuple:
+        return bool(value) and all(type(x) is DeviceArray for x in value)
+    return is_host_value(value)
+
+
+def program_of(function: Callable[..., Any]) -> Any:
+    """The jitted function that a function calls which `one_program` made; None for others."""
+    return _programs_of.get(function)

@@ -81,8 +81,8 @@ def _read_eager(x: Array, key: tuple[Any, ...]) -> Array:
         recipe = _recipes.make((shape, key), lambda: _window_recipe(shape, key))
     starts, window = recipe
     if starts is None:
-        plan, arrays = analyse_static(shape, key, True)
-        return _read_static(x, plan, arrays)
+        assert window is not None
+        return window(x)
     return window(x, starts) if window is not None else x
 
 
@@ -93,7 +93,8 @@ _windows: BoundedCache[Any, Callable[..., Any]] = BoundedCache(Budget("windows",
 
 
 def _window_recipe(shape: tuple[int, ...], key: tuple[Any, ...]) -> _Recipe:
-    """Starts and the compiled window function of a static index; no starts for other forms."""
+    """Starts and the compiled window function of a static index; without starts, the compiled
+    function of an index of another form."""
     plan, arrays = analyse_static(shape, key, True)
     starts, sizes, squeezed = [], [], []
     for e in plan.elements:
@@ -105,7 +106,7 @@ def _window_recipe(shape: tuple[int, ...], key: tuple[Any, ...]) -> _Recipe:
             sizes.append(1)
             squeezed.append(e.dim)
         else:
-            return None, None
+            return None, jit(lambda x: _read_static(x, plan, arrays))
     if not squeezed and tuple(sizes) == shape:
         return _host_starts(starts), None
     window = (tuple(sizes), tuple(squeezed))

@@ -11,6 +11,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import manipulation, reductions, util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.linalg_factorizations import as_matrices, svd, svdvals
 from pyjax.numpy.linalg_solvers import inv
 from pyjax.numpy.selection import select_where
@@ -23,6 +24,7 @@ def _rcond(rtol: Any, s: Any, shape: tuple[int, ...]) -> Any:
     return rtol
 
 
+@one_program()
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """Vector or matrix norm.
 

@@ -18,6 +18,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail, new_error
 from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.ufuncs import is_complex
 
@@ -64,6 +65,7 @@ def contract(
     return util.convert(out, out.dtype, weak)
 
 
+@one_program(2)
 def dot(
     a: ArrayLike,
     b: ArrayLike,
@@ -101,6 +103,7 @@ def _check_contraction(name: str, a: Any, b: Any, i: int, j: int) -> None:
         )
 
 
+@one_program(2)
 def matmul(
     a: ArrayLike,
     b: ArrayLike,

@@ -18,7 +18,7 @@ from pyjax.core.traced_sizes import ElementCount, TracedSize, is_known
 from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
-from pyjax.numpy.eager import is_ready
+from pyjax.numpy.eager import is_ready, one_program
 from pyjax.numpy.indexing_basic import take_rows
 
 __all__ = [
@@ -191,6 +191,7 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
     return tuple(new)
 
 
+@one_program(otherwise=lambda a: np.ndim(a) == 1)
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """`a` as one axis.
 
@@ -228,6 +229,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     return lax.reshape(lax.slice_in_dim(flat, 0, count), new)
 
 
+@one_program(otherwise=lambda a: np.ndim(a) < 2)
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
     """`a` with its axes permuted (reversed by default): axis i of the result is axes[i] of `a`.
 
@@ -317,6 +319,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return moveaxis(a, axis, start - 1 if start > axis else start)
 
 
+@one_program()
 def expand_dims(a: ArrayLike, axis: Any) -> Array:
     """`a` with axes of size one inserted so that they are at `axis` in the result.
 
@@ -328,6 +331,7 @@ def expand_dims(a: ArrayLike, axis: Any) -> Array:
     return lax.expand_dims(a, util.canonicalize_axes(axes, a.ndim + len(axes)))
 
 
+@one_program(otherwise=lambda a: 1 not in np.shape(a))
 def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     """`a` without its axes of size one, or without those in `axis` (which must have size one).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
-from pyjax.numpy.eager import is_ready
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex
 
@@ -94,12 +94,6 @@ def _reduce(
     where: Any,
     promote_integers: bool = True,
 ) -> Any:
-    if (
-        (axis is None or type(axis) is int)
-        and (out is None and dtype is None and initial is None and where is None)
-        and is_ready(a)
-    ):
-        return _program(kind, axis, bool(keepdims), bool(promote_integers))(a)
     util.reject_out(kind.name, out)
     util.check_arraylike(kind.name, a)
     where = util.check_mask(kind.name, where)
@@ -159,17 +153,6 @@ def _reduce(
     return util.convert(a, result)
 
 
-@lru_cache(maxsize=1024)
-def _program(
-    kind: _Kind, axis: int | None, keepdims: bool, promote_integers: bool
-) -> Callable[[Any], Any]:
-    def reduce(a: ArrayLike) -> Array:
-        return _reduce(kind, a, axis, None, None, keepdims, None, None, promote_integers)
-
-    reduce.__name__ = kind.name
-    return jit(reduce)
-
-
 def _check_not_empty(kind: _Kind, a: Any, axes: tuple[int, ...]) -> None:
     empty = [axis for axis in axes if a.shape[axis] == 0]
     if empty:
@@ -180,6 +163,7 @@ def _check_not_empty(kind: _Kind, a: Any, axes: tuple[int, ...]) -> None:
         )
 
 
+@one_program()
 def sum(
     a: ArrayLike,
     axis: Any = None,
@@ -205,6 +189,7 @@ def sum(
     return _reduce(_SUM, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
+@one_program()
 def prod(
     a: ArrayLike,
     axis: Any = None,
@@ -223,6 +208,7 @@ def prod(
     return _reduce(_PROD, a, axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
+@one_program()
 def max(
     a: ArrayLike,
     axis: Any = None,
@@ -239,6 +225,7 @@ def max(
     return _reduce(_MAX, a, axis, None, out, keepdims, initial, where)
 
 
+@one_program()
 def min(
     a: ArrayLike,
     axis: Any = None,
@@ -289,6 +276,7 @@ def amin(
     return min(a, axis, out, keepdims, initial, where)
 
 
+@one_program()
 def all(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
@@ -300,6 +288,7 @@ def all(
     return _reduce(_ALL, a, axis, None, out, keepdims, None, where)
 
 
+@one_program()
 def any(
     a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
 ) -> Array:
@@ -346,6 +335,7 @@ def element_count(a: Any, axes: tuple[int, ...], where: Any) -> Array | int:
     return sum(mask, axes, dtypes.canonicalize_dtype(np.int64), None, True)
 
 
+@one_program()
 def mean(
     a: ArrayLike,
     axis: Any = None,
@@ -382,6 +372,7 @@ def _mean(a: Any, axes: tuple[int, ...], dtype: Any, keepdims: bool, where: Any)
     return util.convert(lax.div(total, util.convert(count, total.dtype)), result)
 
 
+@one_program()
 def var(
     a: ArrayLike,
     axis: Any = None,
@@ -473,6 +464,7 @@ def _var_dtypes(a_dtype: Any, dtype: Any) -> tuple[Any, Any]:
     return _computation_dtype(_SUM, compute), result
 
 
+@one_program()
 def std(
     a: ArrayLike,
     axis: Any = None,

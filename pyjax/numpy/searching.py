@@ -17,6 +17,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_inexact
@@ -52,6 +53,7 @@ def _arg_extreme(name: str, op: Any, a: Any, axis: Any, out: Any, keepdims: Any)
     return lax.reshape(result, tuple(kept))
 
 
+@one_program()
 def argmax(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Index of the first largest element along `axis` (of the flattened array by default).
 
@@ -62,6 +64,7 @@ def argmax(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | No
     return _arg_extreme("argmax", lax.argmax, a, axis, out, keepdims)
 
 
+@one_program()
 def argmin(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """Index of the first smallest element along `axis`; a nan counts as smallest.
 

@@ -15,6 +15,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import ShardingTypeError, fail, new_error
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 
 __all__ = ["choose", "clip", "nan_to_num", "piecewise", "select", "select_where"]
 
@@ -161,6 +162,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     return out
 
 
+@one_program(3)
 def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Array:
     """`arr` limited to [min, max]; None leaves a side open; `max` wins if min > max.
 

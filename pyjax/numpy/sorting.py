@@ -15,6 +15,7 @@ from pyjax.core.errors import new_error
 from pyjax.core.source_info import warn_user
 from pyjax.lax.sort import partition as lax_partition
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.ufuncs import is_complex
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
@@ -35,6 +36,7 @@ def _axis_or_flat(x: Any, axis: Any) -> tuple[Any, int]:
     return x, util.canonicalize_axis(axis, x.ndim)
 
 
+@one_program()
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -57,6 +59,7 @@ def sort(
     return lax.rev(out, (dim,)) if descending else out
 
 
+@one_program()
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,

@@ -14,6 +14,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail, new_error
 from pyjax.core.trace import Tracer
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, moveaxis, ravel
 
@@ -54,6 +55,7 @@ def _items(name: str, arrays: Any) -> list[Any]:
     return list(arrays)
 
 
+@one_program()
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """Arrays joined along an existing axis (flattened first if None).
 
@@ -110,6 +112,7 @@ def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
     return concatenate(arrays, axis)
 
 
+@one_program()
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """Arrays of one shape joined along a new axis.
 
@@ -155,6 +158,7 @@ def _joined(name: str, tup: Any, widen: Any, axis: Any, dtype: Any) -> Any:
     return concatenate(arrays, axis, dtype)
 
 
+@one_program()
 def vstack(tup: Any, dtype: Any = None) -> Array:
     """Arrays (as rows if 1-d) joined along axis 0.
 
@@ -165,6 +169,7 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
     return _joined("vstack", tup, atleast_2d, 0, dtype)
 
 
+@one_program()
 def hstack(tup: Any, dtype: Any = None) -> Array:
     """Arrays joined along axis 1 (axis 0 if 1-d).
 

@@ -18,6 +18,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
+from pyjax.numpy.eager import compiled_unary
 
 Fn = Callable[..., Any]
 
@@ -33,7 +34,7 @@ def _inexact_unary(name: str, op: Fn, doc: str) -> Fn:
     def fn(x: ArrayLike, /) -> Array:
         return op(*util.promote_args_inexact(name, x))
 
-    return fn
+    return compiled_unary(fn)
 
 
 def _unary(name: str, op: Fn, doc: str) -> Fn:
@@ -43,7 +44,7 @@ def _unary(name: str, op: Fn, doc: str) -> Fn:
     def fn(x: ArrayLike, /) -> Array:
         return op(*util.promote_args(name, x))
 
-    return fn
+    return compiled_unary(fn)
 
 
 def _inexact_binary(name: str, op: Fn, doc: str) -> Fn:
@@ -211,7 +212,7 @@ def _rounding(name: str, op: Fn, doc: str) -> Fn:
         x = util.ensure_arraylike(name, x)
         return op(x) if is_inexact(x) else x
 
-    return fn
+    return compiled_unary(fn)
 
 
 ceil = _rounding("ceil", lax.ceil, "The smallest whole number not less than `x`.")
@@ -234,6 +235,7 @@ def _full_zero(x: Any) -> Any:
     return lax.full_like(x, 0)
 
 
+@compiled_unary
 def abs(x: ArrayLike, /) -> Array:
     """Absolute value; the modulus (a real array) for complex `x`.
 

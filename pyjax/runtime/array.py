@@ -38,7 +38,7 @@ class ArraySpec:
     Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
     """
 
-    __slots__ = ("__weakref__", "aval", "committed", "device", "kind", "sharding")
+    __slots__ = ("__weakref__", "aval", "committed", "device", "kind", "number", "sharding")
 
     def __init__(
         self, aval: ShapedArray, device: Device, committed: bool, sharding: Sharding | None = None
@@ -74,6 +74,9 @@ class ArraySpec:
             self.kind: Any = device.parts_kind(physical.shape, dtype, indices)
         else:
             self.kind = device.client.buffer_kind(device, physical.shape, dtype)
+        plain = isinstance(self.kind, HostBufferKind) and type(aval) is ShapedArray
+        # How the number is read that a scalar is: a NumPy array takes ten times as long.
+        self.number = self.kind.number if plain and isinstance(aval.dtype, np.dtype) else None
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
@@ -487,7 +490,18 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     def item(self, *args: int) -> Any:
         """The element as a Python scalar; without index the array must have size 1."""
-        return self.host_view().item(*args)
+        return self._number() if not args else self.host_view().item(*args)
+
+    def _number(self) -> Any:
+        """The only element, as a Python scalar."""
+        read = self.spec.number
+        if read is None:
+            return self.host_view().item()
+        try:
+            buffer = self.buffer
+        except AttributeError:
+            buffer = self._buffer()
+        return read(buffer).value
 
     def tolist(self) -> Any:
         view = self.host_view()
@@ -506,16 +520,19 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self.host_view().tobytes(order)
 
     def __bool__(self) -> bool:
-        self._check_scalar_conversion("bool")
-        return bool(self.host_view())
+        if self.spec.number is None:
+            self._check_scalar_conversion("bool")
+        return bool(self._number())
 
     def __int__(self) -> int:
-        self._check_scalar_conversion("int")
-        return int(self.host_view().item())
+        if self.spec.number is None:
+            self._check_scalar_conversion("int")
+        return int(self._number())
 
     def __float__(self) -> float:
-        self._check_scalar_conversion("float")
-        return float(self.host_view().item())
+        if self.spec.number is None:
+            self._check_scalar_conversion("float")
+        return float(self._number())
 
     def __complex__(self) -> complex:
         self._check_scalar_conversion("complex")
@@ -527,7 +544,7 @@ class DeviceArray(BufferHolder, core_array.Array):
                 TypeError,
                 f"only integer scalar arrays can be used as an index, got {self.aval.str_short()}",
             )
-        return int(self.host_view().item())
+        return int(self._number())
 
     def _check_scalar_conversion(self, name: str) -> None:
         if self.size != 1 or (self.ndim and name != "bool"):

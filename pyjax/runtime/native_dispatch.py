@@ -11,7 +11,7 @@ Where native code cannot be used, or the option `native_dispatch` says so, Pytho
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
@@ -23,10 +23,10 @@ from pyjax._config.registry import deviating, key_outside_blocks, trace_context
 from pyjax.core.pytree import PyTreeDef, tree_unflatten
 from pyjax.core.trace_state import entered
 from pyjax.core.traceback_filter import leave
-from pyjax.native.c_api import is_usable, offset_of_slot
+from pyjax.native.c_api import is_usable, numpy_is_as_known, offset_of_slot
 from pyjax.native.entries import Output, Target, Unsuited, write_entry
 from pyjax.runtime.array import DeviceArray
-from pyjax.runtime.dispatch import SCALAR_KINDS, as_array
+from pyjax.runtime.dispatch import NUMPY_DTYPES, SCALAR_KINDS, as_array
 from pyjax.runtime.program import Program, for_user, watchers
 from pyjax.runtime.transfers import armed
 from xla_backend.hlo.errors import RuntimeFailure
@@ -74,9 +74,10 @@ class ProgramTable(BoundedCache[Any, V]):
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         leaves: Sequence[Any],
+        static: Collection[int | str] = (),
     ) -> None:
         """A call with these arguments, which have these leaves, has found a program under a key, by
-        Python: the next one need not."""
+        Python: the next one need not. `static`: positions and names of those without leaves."""
         if _off or self._written >= _MOST_WRITTEN:
             return
         call = (key, tuple(map(type, leaves)), tuple(kwargs))
@@ -93,7 +94,7 @@ class ProgramTable(BoundedCache[Any, V]):
         token = _Token()
         try:
             target = _target(program, out_tree)
-            entry = write_entry(token, args, kwargs, _leaf, target)
+            entry = write_entry(token, args, kwargs, _leaf, target, static)
         except Unsuited:
             self._native[call] = None
             return
@@ -111,10 +112,18 @@ class ProgramTable(BoundedCache[Any, V]):
         super().clear()
 
 
+_numpy_is_as_known = once(numpy_is_as_known)
+
+
 def _leaf(value: Any) -> tuple[object, np.dtype | None]:
     kind = type(value)
     if kind is DeviceArray:
         return value.spec, None
+    if kind is np.ndarray and value.dtype in NUMPY_DTYPES:
+        dtype = as_array(value).spec.kind.numpy_dtype
+        if dtype != value.dtype or not value.dtype.isnative or not _numpy_is_as_known():
+            raise Unsuited("an array that is converted")
+        return value, None
     if kind not in SCALAR_KINDS:
         raise Unsuited("neither an array nor a number")
     spec = as_array(value).spec
@@ -159,9 +168,9 @@ def _fail(reference: weakref.ref[Program], status: int) -> None:
 
 
 # What is to become native: the type whose instances have programs, with the slot that has their
-# table and the type of that; and operators of arrays, with the instance whose programs they are.
+# table and the type of that; and methods of arrays, with the instance whose programs they are.
 _holders: list[tuple[type, str, type]] = []
-_operators: list[tuple[str, Any]] = []
+_methods: list[tuple[str, Any]] = []
 
 
 def make_calls_native(holder: type, slot: str, table: type) -> None:
@@ -170,10 +179,10 @@ def make_calls_native(holder: type, slot: str, table: type) -> None:
     _holders.append((holder, slot, table))
 
 
-def make_operator_native(name: str, compiled: Any) -> None:
-    """Let an operator of arrays on devices become native: it calls `compiled`, an instance of the
-    holder."""
-    _operators.append((name, compiled))
+def make_method_native(name: str, compiled: Any) -> None:
+    """Let a method, operator or property of arrays on devices become native: it calls `compiled`,
+    an instance of the holder, with what it is called with."""
+    _methods.append((name, compiled))
 
 
 @once
@@ -209,7 +218,13 @@ def _is_ready() -> bool:
     slots = (fact.BUFFER, fact.SPEC, fact.PROGRAMS_OF_HOLDER, fact.ENTRIES, fact.HOT)
     methods = native.Methods(facts | dict(zip(slots, places)))
     holder.__call__ = methods.of_holder(holder.__call__)  # type: ignore[method-assign]
-    for name, compiled in _operators:
+    for name, compiled in _methods:
         plain = getattr(DeviceArray, name)
-        setattr(DeviceArray, name, methods.of_operator(plain, getattr(compiled, slot)))
+        programs = getattr(compiled, slot)
+        made: Any
+        if isinstance(plain, property):
+            made = property(methods.of_operator(plain.fget, programs), doc=plain.__doc__)
+        else:
+            made = methods.of_operator(plain, programs)
+        setattr(DeviceArray, name, made)
     return True

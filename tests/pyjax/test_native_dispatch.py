@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import gc
 import inspect
 import operator
@@ -30,6 +31,13 @@ Y = jnp.arange(4.0) + 0.5
 I = jnp.arange(6, dtype=jnp.int32).reshape(2, 3)
 CLOSED_OVER = jnp.arange(5000.0)  # too large for a constant of the program
 Pair = namedtuple("Pair", "left right")
+
+
+class Odd(namedtuple("Odd", "left right")):
+    """A named tuple that iterates over something else."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self[1], self[0]))
 
 
 @pytest.fixture(autouse=True)
@@ -90,17 +98,25 @@ NATIVE: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = 
     "closed over": (lambda a: CLOSED_OVER[:4] + a, (X,), {}),
     "long, with scratch memory": (lambda a: jnp.sin(jnp.tile(a, 2000)).sum(), (X,), {}),
     "empty": (lambda a: a[:0], (X,), {}),
+    "numpy": (lambda a, b: a + b, (X, np.ones(4, np.float32)), {}),
+    "numpy, of two axes": (lambda a: a.T * 2, (np.arange(6, dtype=np.int32).reshape(2, 3),), {}),
+    "numpy, none": (lambda a: a.sum(), (np.ones((0, 3), np.float32),), {}),
+    "numpy, no axes": (lambda a: a + 1, (np.array(3.0, np.float32),), {}),
+    "named tuple in": (lambda p: p.left + p.right, (Pair(X, Y),), {}),
 }
 # Native but for what makes the result.
 BUILT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "named tuple": (lambda a: Pair(a, (a + 1,)), (X,), {}),
+    "named tuple in and out": (lambda p: Pair(p.right, (p.left,)), (Pair(X, Y),), {}),
     "ordered": (lambda a: OrderedDict(z=a, b=a + 1), (X,), {}),
     "keys that are numbers": (lambda a: {2: a, 1: a + 1}, (X,), {}),
 }
 BY_PYTHON: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
-    "numpy": (lambda a, b: a + b, (X, np.ones(4, np.float32)), {}),
+    "numpy, in another order": (lambda a: a + 1, (np.ones((2, 3), np.float32).T,), {}),
+    "numpy, unaligned": (lambda a: a + 1, (np.zeros(9, "u1")[1:].view(np.float32),), {}),
+    "numpy, converted": (lambda a: a + 1, (np.ones(4),), {}),
     "complex": (lambda a, b: a + b, (X, 1j), {}),
-    "named tuple in": (lambda p: p.left + p.right, (Pair(X, Y),), {}),
+    "named tuple of other children": (lambda p: p[0] + p[1], (Odd(X, Y),), {}),
     "keys that are numbers in": (lambda p: p[1] + p[2], ({1: X, 2: Y},), {}),
     "many": (lambda *xs: sum(xs), (X,) * 600, {}),
     "many numbers": (lambda xs: sum(xs), ([1.0] * 40,), {}),
@@ -120,6 +136,148 @@ def test_same_as_python(name: str) -> None:
     count = frames(lambda: f(*args, **kwargs))
     assert by_python > 0
     assert (count == 0) == (name in NATIVE) and (count < by_python) == (name not in BY_PYTHON)
+
+
+class Chosen(enum.Enum):
+    ONE, TWO = 1, 2
+
+
+class Scale:
+    """A static argument that is equal to itself only."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+
+SCALE = Scale(2.0)
+STATIC: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "int": ((7,), {}),
+    "large int": ((2**40,), {}),
+    "negative": ((-1,), {}),
+    "by name": ((), {"how": 3}),
+    "float": ((0.5,), {}),
+    "text": (("".join(["a", "xis"]),), {}),
+    "none": ((None,), {}),
+    "bool": ((True,), {}),
+    "shape": (((2, (3, None)),), {}),
+    "dtype": ((np.dtype(np.int8),), {}),
+    "class": ((jnp.float32,), {}),
+    "member": ((Chosen.TWO,), {}),
+    "object": ((SCALE,), {}),
+    "left out": ((), {}),
+}
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_static_arguments(name: str) -> None:
+    args, kwargs = STATIC[name]
+    seen_values = []
+
+    def function(x: Any, how: Any = None) -> Any:
+        seen_values.append(how)
+        return x + 1
+
+    f = jitted(function, static_argnames="how")
+    assert frames(lambda: f(X, *args, **kwargs)) == 0
+    assert len(seen_values) == 1
+    np.testing.assert_array_equal(f(X, *args, **kwargs), np.asarray(X) + 1)
+
+
+# Pairs that `==` calls equal, or that are, and the programs for them.
+@pytest.mark.parametrize(
+    "one, other, programs",
+    [
+        (1, True, 2),
+        (1, 1.0, 2),
+        (0.0, -0.0, 2),
+        (1, np.int64(1), 2),
+        ((1,), (1.0,), 2),
+        ("a", "b", 2),
+        (2**62 + 1, 2**62 + 1, 1),
+        (2**80, 2**80, 1),
+        (float("nan"), float("nan"), 1),
+        (Chosen.ONE, Chosen.TWO, 2),
+        (Scale(1.0), Scale(1.0), 2),
+        (frozenset({1}), frozenset({1}), 1),
+    ],
+)
+def test_static_arguments_are_told_apart_as_by_python(one: Any, other: Any, programs: int) -> None:
+    traced = []
+
+    def function(x: Any, how: Any) -> Any:
+        traced.append(how)
+        return x * len(traced)
+
+    f = jitted(function, static_argnums=1)
+    first = [f(X, one).tolist() for _ in range(4)]
+    second = [f(X, other).tolist() for _ in range(4)]
+    assert [f(X, one).tolist() for _ in range(2)] == first[:2]
+    assert len(traced) == programs
+    assert all(x == first[0] for x in first) and all(x == second[0] for x in second)
+    assert (first[0] == second[0]) == (programs == 1)
+
+
+def test_a_named_tuple_that_is_registered_later() -> None:
+    Late = namedtuple("Late", "left right")
+    f = jitted(lambda p: pyjax.tree.leaves(p)[0])
+    for _ in range(4):
+        assert f(Late(X, Y)).tolist() == X.tolist()
+    flatten = lambda p: ((p.right,), p.left)
+    pyjax.tree_util.register_pytree_node(Late, flatten, lambda left, c: Late(left, c[0]))
+    assert f(Late(1, Y)).tolist() == Y.tolist()
+
+
+def test_numpy_arguments_are_read_when_the_call_is_made() -> None:
+    f = jitted(lambda a: a + 1)
+    a = np.zeros(4, np.float32)
+    for k in range(5):
+        a[:] = k
+        result = f(a)
+        a[:] = -1
+        assert result.tolist() == [k + 1] * 4
+    held = sys.getrefcount(a)
+    for _ in range(10):
+        f(a)
+    assert sys.getrefcount(a) == held
+    assert f(a.astype(np.int32)).dtype == np.int32 and f(a[:2]).shape == (2,)
+    assert f(a.reshape(2, 2)).shape == (2, 2) and f(a.astype(">f4")).tolist() == [0.0] * 4
+
+
+METHODS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x.sum(),
+    "sum over an axis": lambda x: x.sum(axis=0, keepdims=True),
+    "max": lambda x: x.max(1),
+    "mean": lambda x: x.mean(),
+    "argmax": lambda x: x.argmax(),
+    "cumsum": lambda x: x.cumsum(),
+    "sort": lambda x: x.sort(axis=0),
+    "T": lambda x: x.T,
+    "reshape": lambda x: x.reshape(3, -1),
+    "reshape to a tuple": lambda x: x.reshape((6,)),
+    "ravel": lambda x: x.ravel(),
+    "astype": lambda x: x.astype(jnp.float32),
+    "negative": lambda x: -x,
+    "abs": lambda x: abs(x),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods(name: str) -> None:
+    call = METHODS[name]
+    pyjax.config.update("jax_native_dispatch", False)
+    expected = seen(call(I - 2))
+    pyjax.config.update("jax_native_dispatch", True)
+    x = I - 2
+    for _ in range(3):
+        assert seen(call(x)) == expected
+    assert frames(lambda: call(x)) == 1  # `call` itself
+
+
+def test_methods_that_may_return_the_array_itself() -> None:
+    for call in (lambda x: x.T, lambda x: x.reshape(4), lambda x: x.astype(X.dtype)):
+        for _ in range(4):
+            assert call(X) is X
+        assert call(X + 1).tolist() == [1, 2, 3, 4]
 
 
 OPERATORS = [

@@ -21,9 +21,11 @@ class HostBufferKind(BufferKind):
     """Buffers of one kind in blocks of the pool.
 
     `take()` is memory for one; if it raises IndexError, `grow()` is (see memory.SizeClass).
+    `number(block).value` is what a buffer of a scalar holds, as a Python number; None: not of these
+    buffers.
     """
 
-    __slots__ = ("_write", "grow", "take")
+    __slots__ = ("_write", "grow", "number", "take")
 
     take: Callable[[], Block]
     grow: Callable[[], Block]
@@ -34,6 +36,7 @@ class HostBufferKind(BufferKind):
         self.take = memory.take
         self.grow = memory.grow
         self._write = _SCALARS.get(numpy_dtype)
+        self.number = None if dimensions else self._write
 
     def allocate(self) -> Block:
         """Memory for a buffer.

@@ -28,6 +28,8 @@ Layout = tuple[int, int, int]  # outer, n, inner: the middle one is sorted
 _DESCENDING, _REFINE = 1, 2
 # Finding less than this part of a row does not take sorting it.
 _FEW = 1 / 8
+# Of a comparison, beside what it takes in other routines.
+_CYCLES_OF_A_STEP = 3
 
 
 @RULES.runs(Opcode.SORT)
@@ -43,7 +45,7 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     keys = sort_keys(node.called[0])
     if keys is not None and any(not _sortable(node.operands[k.operand].shape) for k in keys):
         keys = None
-    cycles = cycles_of(node)
+    cycles = _CYCLES_OF_A_STEP * cycles_of(node)
     first = most_read(node, axis, dims[axis])
     if keys is not None and len(keys) == 1 and layout[2] == 1 and first <= _FEW * dims[axis]:
         return _first_of_rows(builder, node, keys[0], layout, first, cycles)

@@ -271,7 +271,7 @@ def _scan(op: str, t: P) -> Routine:
         Parameter("out", Kind.WRITE, t),
         *_numbers(f"{_ROWS} flags"),
     )
-    return Routine(f"{op}_{t}", parameters, partial(_run_scan, op, t), stops=True)
+    return Routine(f"{op}_{t}", parameters, partial(_run_scan, op, t), stops=True, steady=True)
 
 
 def _sorts(t: P) -> list[Routine]:
@@ -283,8 +283,8 @@ def _sorts(t: P) -> list[Routine]:
         Routine(
             f"select_{t}", (*chosen, *_numbers("outer n first flags")), _run_select, stops=True
         ),
-        Routine(f"sort_{t}", plain, _run_sort, stops=True),
-        Routine(f"argsort_{t}", order, _run_argsort, stops=True),
+        Routine(f"sort_{t}", plain, _run_sort, stops=True, steady=True),
+        Routine(f"argsort_{t}", order, _run_argsort, stops=True, steady=True),
     ]
 
 
