@@ -13,7 +13,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import Library, Step, aligned
+from xla_backend.program.ir import Library, Operand, Step, aligned
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.routines.blocked_matrices import BLOCK_ROWS
 from xla_backend.targets.cpu.routines.small_matrices import (
@@ -59,7 +59,7 @@ def matrix_step(
     block = Shape.array(type, (tasks, BLOCK_ROWS, n))
     places = builder.scratch(whole), builder.scratch(block, aligned(whole.byte_size))
     cycles = work / _PRODUCTS_PER_CYCLE
-    arguments = (*numbers, tasks, *arrays, *places)
+    arguments: tuple[Operand, ...] = (*numbers, tasks, *arrays, *places)
     return [Library(node.name, cycles, f"{routine}_blocked_{type}", arguments)]
 
 
