@@ -91,6 +91,10 @@ def test_private_names_are_found_without_an_import() -> None:
     assert jax._src.core.ShapedArray is importlib.import_module("pyjax.core").ShapedArray
     assert jax._src.tree_util.tree_map is pyjax.tree.map
     assert jax._src.distributed.global_state.process_id == 0
+    parallel = jax._src.lax.parallel
+    lanes = pyjax.vmap(lambda x: parallel.all_gather_invariant(x, "i"), axis_name="i")
+    assert lanes(pyjax.numpy.arange(2)).tolist() == [[0, 1], [0, 1]]
+    assert parallel.preduced_p.name == "preduced" and parallel.unreduced_psum is pyjax.lax.psum
 
 
 @pytest.mark.parametrize(

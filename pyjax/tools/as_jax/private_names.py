@@ -7,6 +7,7 @@ that stand elsewhere. What nobody was seen to use is not there, and an error say
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
@@ -35,6 +36,16 @@ class _Made(NamedTuple):
 
     public: tuple[str, ...] = ()
     names: _Names = {}
+
+
+def _with(target: str, **fixed: Any) -> Callable[[], Any]:
+    """A function, `module:attribute` of pyjax, with some arguments given."""
+
+    def make() -> Any:
+        module, _, name = target.partition(":")
+        return functools.partial(getattr(importlib.import_module(module), name), **fixed)
+
+    return make
 
 
 class _GlobalState:
@@ -137,7 +148,24 @@ PRIVATE: dict[str, _Made] = {
     "jax._src.lax.control_flow": _Made(("pyjax.lax",)),
     "jax._src.lax.lax": _Made(("pyjax.lax", "pyjax.extend.core.primitives")),
     "jax._src.lax.linalg": _Made(("pyjax.lax.linalg",)),
-    "jax._src.lax.parallel": _Made(("pyjax.lax",)),
+    "jax._src.lax.parallel": _Made(
+        ("pyjax.lax",),
+        {
+            "all_gather_invariant": _with("pyjax.lax:all_gather", to="invarying"),
+            "all_gather_invariant_p": "pyjax.lax.collectives_gather:all_gather_invariant_p",
+            "all_gather_reduced": _with("pyjax.lax:all_gather", to="reduced"),
+            "all_gather_reduced_p": "pyjax.lax.collectives_gather:all_gather_reduced_p",
+            "preduced": _with("pyjax.lax:pcast", to="reduced"),
+            "preduced_p": "pyjax.core.structural:preduced_p",
+            "psum_invariant_p": "pyjax.lax.collectives:psum_invariant_p",
+            "unreduced_psum": "pyjax.lax:psum",
+            "unreduced_psum_p": "pyjax.core.structural:unreduced_psum_p",
+            "unreduced_psum_scatter": "pyjax.lax:psum_scatter",
+            "unreduced_reduce_scatter_p": "pyjax.lax.collectives_gather:unreduced_reduce_scatter_p",
+            "vary_unreduced_cast": _with("pyjax.lax:pcast", to="unreduced"),
+            "vary_unreduced_cast_p": "pyjax.core.structural:vary_unreduced_cast_p",
+        },
+    ),
     "jax._src.lax.slicing": _Made(("pyjax.lax",)),
     "jax._src.lib": _Made((), _CLIENT),
     "jax._src.lib.xla_client": _Made((), _CLIENT),

@@ -31,6 +31,12 @@ TESTED_ELSEWHERE = {
     "all_gather_invariant": "test_shard_map.py",
     "psum_invariant": "test_shard_map.py",
     "pvary": "test_shard_map.py",
+    "all_gather_reduced": "test_shard_map_sums.py",
+    "preduced": "test_shard_map_sums.py",
+    "reduced_vary_cast": "test_shard_map_sums.py",
+    "unreduced_psum": "test_shard_map_sums.py",
+    "unreduced_reduce_scatter": "test_shard_map_sums.py",
+    "vary_unreduced_cast": "test_shard_map_sums.py",
 }
 _LAX_MODULES = {
     "arithmetic", "bitwise", "collectives", "collectives_gather", "compare", "convert", "creation",
