@@ -604,7 +604,7 @@ def test_misuse_ends_no_process(tmp_path: Path) -> None:
     # A cache of its own: tidying up a full one waits for the busy threads at each of its files.
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", MISUSE],
-        env=os.environ | {"PYJAX_CACHE_DIR": str(tmp_path)},
+        env=os.environ | {"PYJAX_CACHE_DIR": str(tmp_path), "PYJAX_NATIVE_DISPATCH": "1"},
         capture_output=True,
         text=True,
         timeout=300,
