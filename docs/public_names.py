@@ -15,6 +15,7 @@ import inspect
 import pkgutil
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ import pyjax
 
 # How packages call the set of modules that they load on first use.
 _ON_FIRST_USE = ("_SUBMODULES", "_ON_DEMAND", "_PUBLIC")
+
+# The module of a package from which its names come with the first use of one.
+_LAZY = "_public"
 
 # Packages whose modules are imported by their own names.
 _BY_THEIR_NAMES = frozenset({"pyjax.experimental", "pyjax.experimental.compilation_cache"})
@@ -52,6 +56,9 @@ def _bound_names(module: ModuleType) -> tuple[set[str], set[str]]:
             own |= {alias.name for alias in node.names if alias.asname == alias.name}
     for kept in _ON_FIRST_USE:
         every |= set(getattr(module, kept, ()))
+    if hasattr(module, "__path__") and find_spec(f"{module.__name__}.{_LAZY}") is not None:
+        lazily = _bound_names(import_module(f"{module.__name__}.{_LAZY}"))
+        every, own = every | lazily[0], own | lazily[1]
     return every | own, own
 
 

@@ -398,9 +398,9 @@ def _linspace(
     if num > 1 or (not endpoint and num == 1):
         step = lax.div(lax.sub(stop, start), util.scalar_literal(intervals, compute))
     if num > 1:
-        fraction = lax.div(
-            lax.iota(_real(compute), intervals), util.scalar_literal(intervals, _real(compute))
-        )
+        # Times the reciprocal, as the reference's compiler divides: tenths are NumPy's.
+        real = _real(compute)
+        fraction = lax.mul(lax.iota(real, intervals), util.scalar_literal(1 / intervals, real))
         fraction = util.convert(fraction, compute)
         fraction = lax.expand_dims(fraction, tuple(range(1, len(shape) + 1)))
         low, high = lax.expand_dims(start, (0,)), lax.expand_dims(stop, (0,))

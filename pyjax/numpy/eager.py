@@ -101,13 +101,32 @@ _SETTINGS = frozenset({bool, int, float, str, type(None)})
 
 def _are_settings(values: Iterable[Any]) -> bool:
     for value in values:
-        if type(value) in _SETTINGS or isinstance(value, (type, np.dtype)):
+        kind = type(value)
+        if kind is str or isinstance(value, (type, np.dtype)):
+            # Each call warns of a dtype that it does not get; a program would once.
+            if _is_wide(value) and not options.enable_x64.value:
+                return False
+            continue
+        if kind in _SETTINGS:
             continue
         if type(value) is not tuple or not all(type(n) is int for n in value):
             return False
     return True
 
 
+@functools.lru_cache(maxsize=512, typed=True)
+def _is_wide(setting: Any) -> bool:
+    """Whether it names a dtype that there is with 64 bits only; Python's types do not."""
+    if any(setting is kind for kind in (bool, int, float, complex)):
+        return False
+    try:
+        dtype = np.dtype(setting)
+    except TypeError:  # it names something else
+        return False
+    return dtype in _WIDE
+
+
+_WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
 # Of functions that `one_program` made.
 _programs_of: dict[Callable[..., Any], Any] = {}
 

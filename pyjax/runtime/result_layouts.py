@@ -51,11 +51,11 @@ class ProgramLayouts(NamedTuple):
         inputs = [*_padded(self.inputs, own), *here]
         results = _padded(self.results, len(closed.out_avals))
         describe = lambda s, aval: _described(s, aval, device.devices)
-        return Spread(
-            device.devices,
-            [describe(s, a) or ANY for s, a in zip(inputs, closed.in_avals)],
-            [describe(s, a) for s, a in zip(results, closed.out_avals)],
-        )
+        given = [describe(s, a) or ANY for s, a in zip(inputs, closed.in_avals)]
+        wanted = [describe(s, a) for s, a in zip(results, closed.out_avals)]
+        if not given:  # then the results say that it is for several devices
+            wanted = [s or ANY for s in wanted]
+        return Spread(device.devices, given, wanted)
 
     def found(self, executable: LoadedExecutable, closed: ClosedJaxpr) -> ProgramLayouts:
         """With what the compiler has chosen, for a program that several devices run, where nothing
@@ -130,7 +130,8 @@ def place_of(
     meshes = [s.mesh for s in lying if isinstance(s, NamedSharding)]
     named = list(meshes_of(closed.jaxpr))
     found = _first_with_devices([*meshes, *named])
-    if found is None and not (committed and not isinstance(device, DeviceGroup)):
+    has_arrays = bool(closed.in_avals or closed.out_avals)
+    if found is None and has_arrays and not (committed and not isinstance(device, DeviceGroup)):
         found = _first_with_devices([devices_in_context()])
     if found is None:
         mesh = mesh_of_group(device) if isinstance(device, DeviceGroup) else None

@@ -22,13 +22,14 @@ import pyjax
 import pyjax.numpy as jnp
 from xla_backend.process import bounded_cache
 
+x = jnp.arange(4.0)  # names, and with them caches, come with the first use of one
+
 # Much smaller limits, so that some hundred programs show what many thousands would do.
 for budget in bounded_cache._budgets:
     if budget.name != "made once":
         budget.entries = 32
 
 numbers = np.arange(4000, dtype=np.float32)
-x = jnp.arange(4.0)
 
 def resident():
     gc.collect()

@@ -228,6 +228,23 @@ def test_lossy_updates_warn_each_time() -> None:
         assert [w.filename for w in seen] == [__file__]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: jnp.zeros(3, np.float64),
+        lambda: jnp.ones((2, 2), dtype="int64"),
+        lambda: X.sum(dtype=np.dtype("float64")),
+        lambda: jnp.cumsum(X, dtype=jnp.complex128),
+        lambda: X.astype("float64"),
+        lambda: jnp.stack([X, X], dtype=np.float64),
+    ],
+)
+def test_dtypes_that_are_not_had_warn_each_time(call: Callable[[], Any]) -> None:
+    for _ in range(4):
+        with pytest.warns(UserWarning, match="Explicitly requested dtype .*64|complex128"):
+            assert call().dtype.itemsize < 16
+
+
 def test_values_of_an_update_must_fit() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match=r"\(3,\) and requested shape \(4,\)"):

@@ -64,5 +64,6 @@ class LazyNames:
             usual = [name for name in vars(module) if not name.startswith("_")]
             package = vars(sys.modules[self._package])
             package.update({name: vars(module)[name] for name in names or usual})
-            package["__all__"] = names or usual
+            if names is not None:
+                package["__all__"] = names
         return module

@@ -323,7 +323,7 @@ def device_group(devices: Sequence[Device]) -> Device:
     """What stands for these devices together: of one device itself.
 
     Raises:
-      ValueError: there is none, or they are of several clients.
+      ValueError: there is none, they are of several clients, or one is named twice.
     """
     key = tuple(devices)
     if len(key) == 1:
@@ -331,4 +331,10 @@ def device_group(devices: Sequence[Device]) -> Device:
     if len({id(device.client) for device in key}) != 1:
         raise ValueError(f"devices of one platform run programs together, not {key}")
     found = _groups.find(key)
+    if found is None and len({*key}) != len(key):
+        twice = next(device for device in key if key.count(device) > 1)
+        raise ValueError(
+            f"{twice} is named {key.count(twice)} times among {len(key)} devices: each runs one "
+            "part of a program; name each once"
+        )
     return _groups.intern(key, DeviceGroup(key)) if found is None else found

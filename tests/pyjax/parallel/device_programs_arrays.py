@@ -187,6 +187,10 @@ PROGRAMS = {
             x = pyjax.device_put(DATA, P("a"))
             assert x.sharding == over(P("a"))
             assert jnp.ones(8).devices() == {*devices}
+            # Programs without arguments, and without anything.
+            for made in (pyjax.jit(lambda: jnp.ones(8))(), jnp.linspace(0, 1, 8)):
+                assert made.sharding == over(P()), made.sharding
+            assert pyjax.jit(lambda: ())() == ()
             y = pyjax.jit(lambda x: pyjax.lax.with_sharding_constraint(x, P(None, "b")))(x)
             assert y.sharding.spec == P(None, "b")
     """,

@@ -64,6 +64,16 @@ PROGRAMS = {
         run = lambda: pyjax.jit(f)(DATA).block_until_ready()
         assert raises(pyjax.errors.JaxRuntimeError, message, run)
     """,
+    "a device that is named twice": """
+        twice = Mesh(np.array([devices[0], devices[1], devices[0]]), ("i",))
+        there = NamedSharding(twice, P("i"))
+        for run in (
+            lambda: pyjax.device_put(np.arange(6.0), there),
+            lambda: pyjax.jit(lambda x: x + 1, out_shardings=there)(np.arange(6.0)),
+            lambda: pyjax.pmap(lambda x: x + 1, devices=[devices[0]] * 2)(np.arange(2.0)),
+        ):
+            assert raises(ValueError, "cpu:0 is named 2 times among", run)
+    """,
     "positions and groups of axes": """
         run = lambda f: pyjax.shard_map(f, mesh=mesh, in_specs=P("b"), out_specs=P("b"),
                                         check_vma=False)(np.ones(8))

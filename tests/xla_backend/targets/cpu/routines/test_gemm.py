@@ -19,6 +19,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import PATHS, Path, paths_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.registry import group_module
+from xla_backend.targets.cpu.routines.subjects import declare_kernels
 from xla_backend.targets.cpu.routines.variants import variant
 
 P = PrimitiveType
@@ -177,6 +178,7 @@ def test_names_of_paths():
 
 
 def test_a_program_gets_one_path_of_a_routine():
+    declare_kernels()
     module = parse_hlo("""ENTRY e {
   x = f32[64,64] parameter(0)
   ROOT r = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
