@@ -114,19 +114,24 @@ def _are_settings(values: Iterable[Any]) -> bool:
     return True
 
 
+_WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
+_WIDE_NAMES = frozenset("lLqQ") | {name for d in _WIDE for name in (d.name, d.str[1:], d.char)}
+
+
 @functools.lru_cache(maxsize=512, typed=True)
 def _is_wide(setting: Any) -> bool:
     """Whether it names a dtype that there is with 64 bits only; Python's types do not."""
+    if isinstance(setting, str):
+        return setting.lstrip("<>=|") in _WIDE_NAMES
     if any(setting is kind for kind in (bool, int, float, complex)):
         return False
     try:
         dtype = np.dtype(setting)
-    except TypeError:  # it names something else
+    except TypeError:  # a class that is none
         return False
     return dtype in _WIDE
 
 
-_WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
 # Of functions that `one_program` made.
 _programs_of: dict[Callable[..., Any], Any] = {}
 
