@@ -81,6 +81,13 @@ def test_programs_that_call_the_host_bring_what_they_call(cold, directory):
     assert run(directory, "callback")[0]["callback"] == cold["callback"]
 
 
+def test_the_compiler_needs_no_scipy(tmp_path):
+    """It takes as long to load as all of the compiler."""
+    _, modules = run(tmp_path, "fused", "product", "sort", "loop", "constant")
+    assert "xla_backend.targets.cpu.compiler" in modules
+    assert not any(module.partition(".")[0] == "scipy" for module in modules)
+
+
 def test_what_is_not_on_disk_is_compiled_beside_what_is(cold, directory, tmp_path):
     before = run(tmp_path, "sort")[0]
     results, modules = run(tmp_path)

@@ -12,24 +12,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.fft
-import scipy.linalg.lapack
 
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.evaluator.transfers import INFEED_QUEUE, channel_queue, take
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.client import ExecutionContext as Context
 from xla_backend.runtime.custom_calls import HostFunction, find_custom_call
 from xla_backend.runtime.host_libraries import lapack_calls
 from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
 
+# SciPy takes as long to load as the compiler: it waits for a program that needs it.
+_get_lapack_funcs = on_first_use("scipy.linalg.lapack", "get_lapack_funcs")
 _FFT = {
-    "FFT": scipy.fft.fftn,
-    "IFFT": scipy.fft.ifftn,
-    "RFFT": scipy.fft.rfftn,
-    "IRFFT": scipy.fft.irfftn,
+    kind: on_first_use("scipy.fft", name)
+    for kind, name in (("FFT", "fftn"), ("IFFT", "ifftn"), ("RFFT", "rfftn"), ("IRFFT", "irfftn"))
 }
 Arrays = Sequence[np.ndarray]
 
@@ -61,7 +60,7 @@ def _run_cholesky(operands: Arrays, results: Arrays, attributes: Any, context: C
 
 def _factor(a: np.ndarray, lower: bool, result: np.ndarray) -> None:
     triangle = np.tril if lower else np.triu
-    (potrf,) = scipy.linalg.lapack.get_lapack_funcs(("potrf",), (a,))
+    (potrf,) = _get_lapack_funcs(("potrf",), (a,))
     for index in np.ndindex(a.shape[:-2]):
         matrix = a[index]
         factor, info = potrf(matrix, lower=int(lower), clean=1)

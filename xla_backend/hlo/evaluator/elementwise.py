@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.special
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
 from xla_backend.hlo.errors import UnimplementedError
@@ -27,6 +26,11 @@ from xla_backend.hlo.evaluator.conversions import (
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.process.on_first_use import on_first_use
+
+# SciPy takes longer to load than most programs to compile, which seldom need it.
+_erf = on_first_use("scipy.special", "erf")
+_expit = on_first_use("scipy.special", "expit")
 
 P = PrimitiveType
 Elementwise = Callable[..., np.ndarray]
@@ -399,10 +403,6 @@ def _identity(node: Instruction, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def _erf(x: np.ndarray) -> np.ndarray:
-    return scipy.special.erf(x)
-
-
 def _rsqrt(x: np.ndarray) -> np.ndarray:
     return 1.0 / np.sqrt(x)
 
@@ -432,7 +432,7 @@ ELEMENTWISE: dict[Opcode, Elementwise] = {
     Opcode.EXPONENTIAL_MINUS_ONE: transcendental(np.expm1, _complex_expm1),
     Opcode.LOG: transcendental(np.log),
     Opcode.LOG_PLUS_ONE: transcendental(np.log1p, _complex_log1p),
-    Opcode.LOGISTIC: transcendental(scipy.special.expit, _complex_logistic),
+    Opcode.LOGISTIC: transcendental(_expit, _complex_logistic),
     Opcode.RSQRT: transcendental(_rsqrt),
     Opcode.SQRT: transcendental(np.sqrt),
     Opcode.CBRT: transcendental(np.cbrt, _complex_cbrt),

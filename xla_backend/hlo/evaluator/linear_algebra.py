@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.fft
-import scipy.linalg.blas
 
 from xla_backend.hlo.attributes import (
     BatchNormAttributes,
@@ -15,6 +13,12 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.evaluator.conversions import convert_array, type_of
 from xla_backend.hlo.evaluator.scalar_computations import Values
 from xla_backend.hlo.instruction import Instruction
+from xla_backend.process.on_first_use import on_first_use
+
+_fftn, _ifftn, _rfftn, _irfftn = (
+    on_first_use("scipy.fft", name) for name in ("fftn", "ifftn", "rfftn", "irfftn")
+)
+_dtrsm, _ztrsm = (on_first_use("scipy.linalg.blas", name) for name in ("dtrsm", "ztrsm"))
 
 
 def fft(node: Instruction, x: np.ndarray) -> np.ndarray:
@@ -24,11 +28,11 @@ def fft(node: Instruction, x: np.ndarray) -> np.ndarray:
     if 0 in node.shape.dimensions:
         return np.zeros(node.shape.dimensions, node.shape.element_type.numpy_dtype)
     if a.fft_type == "RFFT":
-        result = scipy.fft.rfftn(x.astype(np.float64), axes=axes)
+        result = _rfftn(x.astype(np.float64), axes=axes)
     elif a.fft_type == "IRFFT":
-        result = scipy.fft.irfftn(x.astype(np.complex128), s=a.fft_length, axes=axes)
+        result = _irfftn(x.astype(np.complex128), s=a.fft_length, axes=axes)
     else:
-        function = scipy.fft.fftn if a.fft_type == "FFT" else scipy.fft.ifftn
+        function = _fftn if a.fft_type == "FFT" else _ifftn
         result = function(x.astype(np.complex128), axes=axes)
     return result.astype(node.shape.element_type.numpy_dtype)
 
@@ -61,7 +65,7 @@ def triangular_solve(node: Instruction, a: np.ndarray, b: np.ndarray) -> np.ndar
     attributes = node.attributes
     assert isinstance(attributes, TriangularSolveAttributes)
     left, right = _wide(a), _wide(b)
-    solve = scipy.linalg.blas.ztrsm if left.dtype.kind == "c" else scipy.linalg.blas.dtrsm
+    solve = _ztrsm if left.dtype.kind == "c" else _dtrsm
     operation = {"NO_TRANSPOSE": 0, "TRANSPOSE": 1, "ADJOINT": 2}[attributes.transpose_a]
     result = np.empty(right.shape, right.dtype)
     if result.size == 0:

@@ -30,9 +30,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.linalg.blas
-import scipy.linalg.lapack
 
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.custom_calls import (
     HostFunction,
     find_custom_call,
@@ -46,6 +45,9 @@ from xla_backend.runtime.host_libraries.lapack_arguments import (
 )
 from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
 
+# SciPy takes as long to load as the compiler: it waits for a program that needs it.
+_get_lapack_funcs = on_first_use("scipy.linalg.lapack", "get_lapack_funcs")
+_get_blas_funcs = on_first_use("scipy.linalg.blas", "get_blas_funcs")
 Arrays = Sequence[np.ndarray]
 
 
@@ -56,14 +58,14 @@ def _letter(options: dict[str, int], key: str, default: str) -> str:
 def _routine(name: str, matrix: np.ndarray) -> Callable:
     if matrix.dtype.kind == "c":
         name = COMPLEX_NAMES.get(name, name)
-    (function,) = scipy.linalg.lapack.get_lapack_funcs((name,), (matrix,))
+    (function,) = _get_lapack_funcs((name,), (matrix,))
     return function
 
 
 def _workspace(name: str, matrix: np.ndarray, *sizes: int, **options: Any) -> int:
     if matrix.dtype.kind == "c":
         name = COMPLEX_NAMES.get(name, name)
-    (query,) = scipy.linalg.lapack.get_lapack_funcs((f"{name}_lwork",), (matrix,))
+    (query,) = _get_lapack_funcs((f"{name}_lwork",), (matrix,))
     return int(np.real(query(*sizes, **options)[0]))
 
 
@@ -204,7 +206,7 @@ def trsm(
 ) -> np.ndarray:
     """Solve op(a) x = b, or x op(a) = b; a zero on the diagonal gives inf and NaN, as division
     does."""
-    (solve,) = scipy.linalg.blas.get_blas_funcs(("trsm",), (a, b))
+    (solve,) = _get_blas_funcs(("trsm",), (a, b))
     operation = {"N": 0, "T": 1, "C": 2}[transpose]
     return solve(
         1.0, a, b, side=0 if left else 1, lower=int(lower), trans_a=operation, diag=int(unit)
