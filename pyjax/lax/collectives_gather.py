@@ -121,17 +121,18 @@ def _all_gather_collective(
     return [_merge(out, all_gather_dimension) if tiled else out], [not_mapped]
 
 
-def _all_gather_transpose(
-    cts: Sequence[Any],
-    x: Any,
-    *,
-    all_gather_dimension: int,
-    **params: Any,
-) -> list[Any]:
-    (ct,) = cts
-    if type(ct) is ad.Zero:
-        return [ad.Zero(x.aval)]
-    return [reduce_scatter_p.bind1(ct, scatter_dimension=all_gather_dimension, **params)]
+def _scattered(scatter: Callable[[], Primitive]) -> Callable[..., list[Any]]:
+    """The transpose of a gather that is what a primitive makes of the cotangent."""
+
+    def transpose_rule(
+        cts: Sequence[Any], x: Any, *, all_gather_dimension: int, **params: Any
+    ) -> list[Any]:
+        (ct,) = cts
+        if type(ct) is ad.Zero:
+            return [ad.Zero(x.aval)]
+        return [scatter().bind1(ct, scatter_dimension=all_gather_dimension, **params)]
+
+    return transpose_rule
 
 
 def _all_gather_invariant_transpose(
@@ -150,19 +151,6 @@ def _all_gather_invariant_transpose(
     start = mul(axis_index(axis_name), np.asarray(part, np.int32))
     mine = dynamic_slice_in_dim(ct, start, part, all_gather_dimension)
     return [mine if tiled else squeeze(mine, (all_gather_dimension,))]
-
-
-def _all_gather_reduced_transpose(
-    cts: Sequence[Any],
-    x: Any,
-    *,
-    all_gather_dimension: int,
-    **params: Any,
-) -> list[Any]:
-    (ct,) = cts
-    if type(ct) is ad.Zero:
-        return [ad.Zero(x.aval)]
-    return [unreduced_reduce_scatter_p.bind1(ct, scatter_dimension=all_gather_dimension, **params)]
 
 
 def _define_all_gather(name: str, transpose_rule: Any, abstract_eval: Any) -> Primitive:
@@ -187,7 +175,7 @@ def _define_all_gather(name: str, transpose_rule: Any, abstract_eval: Any) -> Pr
 
 
 _gathered = _checked("all_gather", _all_gather_aval)
-all_gather_p = _define_all_gather("all_gather", _all_gather_transpose, _gathered)
+all_gather_p = _define_all_gather("all_gather", _scattered(lambda: reduce_scatter_p), _gathered)
 varying_rules[all_gather_p] = varying_after
 # Where types say along which mesh axes values vary: the result does not vary along this one.
 all_gather_invariant_p = _define_all_gather(
@@ -196,7 +184,7 @@ all_gather_invariant_p = _define_all_gather(
 # And the cotangent of the result is a sum that is still to be made.
 all_gather_reduced_p = _define_all_gather(
     "all_gather_reduced",
-    _all_gather_reduced_transpose,
+    _scattered(lambda: unreduced_reduce_scatter_p),
     _with_states("all_gather_reduced", _all_gather_aval, "varying", "reduced"),
 )
 varying_rules[all_gather_reduced_p] = as_typed
@@ -341,12 +329,12 @@ def _define_reduce_scatter(name: str, gather: Primitive, abstract_eval: Any) -> 
     return primitive
 
 
-reduce_scatter_p = _define_reduce_scatter(
+reduce_scatter_p: Primitive = _define_reduce_scatter(
     "reduce_scatter", all_gather_p, _checked("reduce_scatter", _reduce_scatter_aval)
 )
 varying_rules[reduce_scatter_p] = varying_after
 # Of a sum that is still to be made.
-unreduced_reduce_scatter_p = _define_reduce_scatter(
+unreduced_reduce_scatter_p: Primitive = _define_reduce_scatter(
     "unreduced_reduce_scatter",
     all_gather_reduced_p,
     _with_states("unreduced_reduce_scatter", _reduce_scatter_aval, "unreduced", "varying"),

@@ -10,6 +10,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.collectives import exchanged_alike
 from xla_backend.passes.emit import Emit
+from xla_backend.passes.loop_lanes import set_start
 from xla_backend.passes.patterns import splat_value
 from xla_backend.passes.while_carries import is_plain
 from xla_backend.passes.while_stacks import row_number, row_of_window, visits_every_row
@@ -93,7 +94,7 @@ def _move_total(loop: Instruction, index: int) -> bool:
     _finish(loop, index, finish)
     if not is_identity:
         # Each device adds to the identity; what the loop began with is added once, behind it.
-        _set_initial(loop, index, Emit(loop).splat(start.shape, identity))
+        set_start(loop, index, Emit(loop).splat(start.shape, identity))
     return True
 
 
@@ -124,16 +125,6 @@ def _sums_by(node: Instruction, opcode: Opcode) -> bool:
         and node.shape.is_array
         and monoid(node.called[0]) is opcode
     )
-
-
-def _set_initial(loop: Instruction, index: int, start: Instruction) -> None:
-    computation, initial = loop.parent, loop.operands[0]
-    assert computation is not None
-    starts = list(initial.operands)
-    starts[index] = start
-    new = Instruction(Opcode.TUPLE, initial.shape, starts, metadata=initial.metadata)
-    computation.replace_operand(loop, 0, computation.add(new))
-    computation.remove_if_dead(initial)
 
 
 # -- rows ------------------------------------------------------------------------------------------
