@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from pyjax._config import options
 from pyjax._config.registry import trace_context
 from pyjax.api.call_signature import CallSignature
+from pyjax.api.disable_jit import is_jit_disabled
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.flat import take_attributes
 from pyjax.api.jit_primitive import jit_p
@@ -237,7 +238,7 @@ class PjitFunction:
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if options.disable_jit.here()[0].value:
+        if is_jit_disabled():
             return self._fun(*args, **kwargs)
         if self._signature.has_static:
             args_now, names, static = self._signature.split(args, kwargs)

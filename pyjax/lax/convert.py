@@ -13,6 +13,7 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import warn_user
 from pyjax.core.structural import convert_element_type_p
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import elementwise_batching, move_bdim
@@ -134,15 +135,33 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
     """Convert every element to `new_dtype`, as C++ would, with defined results at the edges.
 
     Floats become integers by truncation, saturating at the ends, nan becomes 0; any nonzero value
-    (and nan) becomes True; complex to real keeps the real part. 64-bit types become 32-bit unless
-    `pyjax_enable_x64` is on. The result is not weakly typed.
+    (and nan) becomes True; complex to real keeps the real part, with a ComplexWarning. 64-bit types
+    become 32-bit unless `pyjax_enable_x64` is on. The result is not weakly typed.
 
     >>> lax.convert_element_type(jnp.array([1.7, -1.7]), jnp.int32)
     Array([ 1, -1], dtype=int32)
     """
-    if type(operand) is int and new_dtype is not None:
-        operand = wide_integer(operand, canonical_dtype(new_dtype))
-    return convert(operand, None if new_dtype is None else canonical_dtype(new_dtype))
+    dtype = None if new_dtype is None else canonical_dtype(new_dtype)
+    if type(operand) is int and dtype is not None:
+        operand = wide_integer(operand, dtype)
+    warn_if_imaginary_is_lost(operand, dtype)
+    return convert(operand, dtype)
+
+
+def warn_if_imaginary_is_lost(operand: Any, dtype: Any) -> None:
+    """Warns at the user's line of a conversion of complex numbers to what has no imaginary part.
+
+    Args:
+      dtype: what they are converted to, if to anything.
+    """
+    given = getattr(operand, "dtype", None)
+    if isinstance(given, np.dtype) and given.kind == "c":
+        if isinstance(dtype, np.dtype) and dtype.kind != "c":
+            warn_user(
+                "Casting complex values to real discards the imaginary part: "
+                f"{given} becomes {dtype}. lax.real(x) says so without a warning.",
+                np.exceptions.ComplexWarning,
+            )
 
 
 # -- bitcast ---------------------------------------------------------------------------------------

@@ -17,10 +17,11 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail, new_error
-from pyjax.core.source_info import called_function
+from pyjax.core.source_info import called_function, warn_user
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_leaves
+from pyjax.lax.convert import warn_if_imaginary_is_lost
 from pyjax.lax.reshard import result_as
 from pyjax.numpy import util
 from pyjax.runtime.array import DeviceArray, adopted, array_without_copy
@@ -80,6 +81,7 @@ def array(
     explicit = dtype is not None
     dtype = util.check_user_dtype(dtype, "array")
     object = _resolve_protocols(object, dtype)
+    warn_if_imaginary_is_lost(object, dtype)
     if util.is_array(object):
         out = object if dtype is None else util.convert(object, dtype)
         if copy and out is object:
@@ -319,7 +321,16 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     if dtypes.issubdtype(x.dtype, np.complexfloating) and not dtypes.issubdtype(
         dtype, np.complexfloating
     ):
-        x = lax.ne(x, np.zeros((), x.dtype)) if dtype == np.bool_ else lax.real(x)
+        if dtype == np.bool_:
+            x = lax.ne(x, np.zeros((), x.dtype))
+        else:
+            warn_user(
+                "Casting from complex to real dtypes will soon raise a ValueError: "
+                f"{x.dtype} becomes {dtype}, without its imaginary part.\n"
+                "  Use jnp.real(x), jnp.imag(x) or jnp.abs(x) first.",
+                DeprecationWarning,
+            )
+            x = lax.real(x)
     out = util.convert(x, dtype)
     if copy and out is x:
         out = _copied(x)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pyjax._config import options
-from pyjax._config.registry import deviating
+from pyjax.api.disable_jit import is_jit_disabled
 from pyjax.api.jit import jit
 from pyjax.core.trace import entered, eval_trace, state
 from pyjax.core.traceback_filter import leave
@@ -26,17 +26,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 _KINDS = frozenset({DeviceArray, *SCALAR_KINDS})
 
 
-# Not empty while compiling is switched off somewhere.
-_not_compiling = deviating((options.disable_jit,), usual=(False,))
-
-
 def is_ready(x: Any) -> bool:
     """Whether a function of `x` can be one program now: `x` is an array or a number, nothing is
     being traced, and compiling is not switched off."""
     return (
         (type(x) is DeviceArray or is_host_value(x))
         and (not entered or state.traces[0] is eval_trace)
-        and not (_not_compiling and options.disable_jit.here()[0].value)
+        and not is_jit_disabled()
     )
 
 

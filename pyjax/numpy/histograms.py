@@ -138,9 +138,10 @@ def _bin_numbers(a: Any, edges: Any, even: bool = False) -> Any:
         place = _guessed_places(a, edges)
     else:
         place = _places(a, edges)
-    place = select_where(a == edges[-1], last, place)
-    outside = (a < edges[0]) | (a > edges[-1]) | (a != a)
-    return select_where(outside, last + 1, place)
+    # No element is between edges of which one is NaN, as they are of data with NaN in it.
+    inside = (a >= edges[0]) & (a <= edges[-1])
+    place = select_where(inside, place, last + 1)
+    return select_where(a == edges[-1], last, place)
 
 
 def _places(a: Any, edges: Any) -> Any:

@@ -296,8 +296,26 @@ def analyse_static(
     return _analyse(shape, index, wrap_negative_indices)
 
 
+def check_index_width(entry: int, size: int) -> None:
+    """A static index is an integer as arrays have them.
+
+    Raises:
+      OverflowError: it is wider.
+    """
+    bounds = np.iinfo(dtypes.canonicalize_dtype(np.int64))
+    if not bounds.min <= entry <= bounds.max:
+        raise new_error(
+            OverflowError,
+            f"Python int {entry} too large to convert to {bounds.dtype}, as an index of an axis of "
+            f"size {size}.",
+            "Indices out of bounds are clamped or dropped, but they are integers of arrays.",
+            "Compute the index from the size of the axis; x[-1] is the last element.",
+        )
+
+
 def _static_index(entry: int, size: int, wrap: bool) -> np.ndarray:
     """A static integer as a 0-d NumPy array; what does not fit stays out of bounds."""
+    check_index_width(entry, size)
     if wrap and entry < 0:
         entry += size
     return np.array(min(max(entry, -(2**31)), 2**31 - 1), index_dtype((size,)))

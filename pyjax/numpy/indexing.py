@@ -33,6 +33,7 @@ from pyjax.numpy.index_plan import (
     Window,
     analyse,
     analyse_static,
+    check_index_width,
     layout,
     static_key,
 )
@@ -125,9 +126,11 @@ _small_numbers: BoundedCache[Any, Array] = BoundedCache(Budget("row numbers", en
 
 def _row_number(i: int, size: int) -> Any:
     """A static integer index counted from the end if negative, and clamped into bounds."""
+    given = i
     if i < 0:
         i += size
     if not 0 <= i < size:
+        check_index_width(given, size)
         i = _clamped(i, 0, size)
     if i >= _SMALL:
         return constant_array(np.int32(i))

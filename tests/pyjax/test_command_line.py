@@ -57,7 +57,7 @@ def test_config_search_names_and_changed(capsys: Capture) -> None:
     assert capsys.readouterr().out.count(" = ") == 1
     assert command_line.main(["config", "x64", "--search", "gumbel"]) == 1
     assert "unrecognized config option: 'x64'" in capsys.readouterr().err
-    assert command_line.main(["config", "--changed"]) == 1
+    assert command_line.main(["config", "--changed", "--search", "gumbel"]) == 1
     assert "no option is like that" in capsys.readouterr().err
     assert command_line.main(["config", "--changed", "--jax_random_seed_offset=2"]) == 0
     assert "jax_random_seed_offset = 2 (flag" in capsys.readouterr().out

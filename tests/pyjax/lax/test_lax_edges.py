@@ -4,6 +4,10 @@ empty arrays, weak types.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -159,3 +163,31 @@ def test_logistic_of_complex_numbers_far_on_the_left_is_small(dtype, far):
     np.testing.assert_allclose(got[:, 2], 1, rtol=1e-6)
     np.testing.assert_array_equal(got[:, 3], 0)
     np.testing.assert_allclose(got[:, 4], 1 / (1 + np.exp(-z[4])), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "convert, category",
+    [
+        (lambda z: lax.convert_element_type(z, np.float32), np.exceptions.ComplexWarning),
+        (lambda z: lax.convert_element_type(z, bool), np.exceptions.ComplexWarning),
+        (lambda z: jnp.asarray(z, np.float32), np.exceptions.ComplexWarning),
+        (lambda z: z.astype(np.float32), DeprecationWarning),
+        (lambda z: z.astype(int), DeprecationWarning),
+        (lambda z: pyjax.jit(lambda z: z.astype(np.float32))(z), DeprecationWarning),
+    ],
+)
+def test_lost_imaginary_parts_are_warned_of_at_the_users_line(
+    convert: Callable[[Any], Any], category: type[Warning]
+) -> None:
+    with pytest.warns(category, match="[Cc]omplex") as warned:
+        assert convert(jnp.array([3 + 2j])).tolist()[0] in (3, True)
+    assert [w.filename for w in warned] == [__file__]
+
+
+def test_conversions_that_lose_nothing_do_not_warn() -> None:
+    z = jnp.array([3 + 2j])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert z.astype(bool).tolist() == [True]
+        assert z.astype(np.complex64).tolist() == [3 + 2j]
+        assert pyjax.grad(lambda x: jnp.real(x * (1 + 2j)))(1.0) == 1

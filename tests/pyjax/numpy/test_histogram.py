@@ -74,3 +74,8 @@ def test_ranges_nans_and_infinities() -> None:
 def test_edges_that_are_given_may_be_uneven() -> None:
     a = jnp.array([0.0, 1.0, 9.0, 10.0, 99.0])
     assert jnp.histogram(a, jnp.array([0.0, 1.0, 10.0, 100.0]))[0].tolist() == [1, 2, 2]
+
+
+def test_edges_of_nan_have_no_elements() -> None:
+    counts, edges = jnp.histogram(jnp.array([1.0, np.nan, 2.0]))
+    assert np.isnan(edges).all() and counts.tolist() == [0] * 10

@@ -257,3 +257,22 @@ def test_updates_take_wide_integers_with_64_bits() -> None:
         assert jnp.zeros(1, "uint64").at[0].set(1 << 63).tolist() == [1 << 63]
         with pytest.raises(OverflowError, match="too large to convert to int64"):
             jnp.zeros(1, "int64").at[0].set(1 << 63)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("number", [1 << 31, (-1 << 31) - 1, 1 << 70])
+def test_indices_that_no_array_holds_are_errors(number: int, jitted: bool) -> None:
+    """They were clamped; as an element of an index array they would be another number."""
+    run = pyjax.jit if jitted else lambda f: f
+    for read in (
+        lambda x: x[number],
+        lambda x: x[:, number],
+        lambda x: x[jnp.array([0]), number],
+        lambda x: x.at[number].set(1.0),
+        lambda x: x.at[0, number].get(mode="fill"),
+    ):
+        with pytest.raises(OverflowError, match=f"Python int {number} too large to convert to"):
+            run(read)(jnp.ones((3, 4)))
+    assert jnp.arange(5.0)[(1 << 31) - 1] == 4
+    with pyjax.enable_x64(True):
+        assert jnp.arange(5.0)[1 << 40] == 4
