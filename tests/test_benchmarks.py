@@ -1,6 +1,8 @@
 """The benchmarks: programs over devices give what they say; the suite measures and reports."""
 
+import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -42,9 +44,35 @@ assert len({name for name, _, _ in rows()}) == len(list(rows())) == 47
 """
 
 
-def run(*words):
-    command = [sys.executable, *words]
-    done = subprocess.run(command, capture_output=True, timeout=120, cwd=ROOT, text=True)
+# Prints a digest of the bits of all results of each program of the suite.
+DIGESTS = """
+import hashlib, json
+import numpy as np
+from benchmarks.suite.package import jax
+from benchmarks.suite.programs import PROGRAMS
+
+def digest(program):
+    fun, arguments = program.make()
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves((jax.jit(fun) if program.compiled else fun)(*arguments)):
+        if isinstance(leaf, (jax.Array, np.ndarray)):
+            found.update(f"{leaf.shape} {leaf.dtype}".encode() + np.asarray(leaf).tobytes())
+    return found.hexdigest()
+
+print(json.dumps({name: digest(each) for name, each in PROGRAMS.items() if each.tolerance}))
+"""
+
+
+def run(*words, timeout=120, **environment):
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        timeout=timeout,
+        cwd=ROOT,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -145,3 +173,15 @@ def test_every_program_of_the_suite_runs(group):
     names = [name for name, program in PROGRAMS.items() if program.group == group]
     done = list(measured({"pyjax": sys.executable}, names, 0.001, 1))
     assert {each.program.name: each.figures["pyjax"].error for each in done} == dict.fromkeys(names)
+
+
+@pytest.mark.slow
+def test_bits_do_not_depend_on_threads_or_runs():
+    """Nor on what is compiled: the first run compiles, the others read from disk."""
+    runs = [
+        json.loads(run("-c", DIGESTS, timeout=900, PYJAX_NUM_THREADS=threads))
+        for threads in ("1", "2", "7", "2")
+    ]
+    assert len(runs[0]) > 150
+    apart = [name for name in runs[0] if len({digests[name] for digests in runs}) > 1]
+    assert not apart
