@@ -44,6 +44,8 @@ class CompileOptions:
       dump: what to write where, or None.
       target: what code is made for; None: this machine.
       processes: how many run programs of several devices together.
+      overlap_collectives: participants run what does not need a collective's results while they
+        wait for others.
       gpu: what is done otherwise than usual for GPUs.
       profile_version: of the profiles that guide compilation; it is recorded, and tells programs
         apart that are kept on disk.
@@ -73,6 +75,7 @@ class CompileOptions:
     dump: DumpOptions | None = None
     target: Target | None = None
     processes: int = 1
+    overlap_collectives: bool = False
     gpu: GpuOptions = field(default_factory=GpuOptions)
     profile_version: int = 0
     profiled_runs: int = 0

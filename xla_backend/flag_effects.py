@@ -99,6 +99,7 @@ _GPU_FIELDS = {
 _COMPILATION = frozenset(
     {
         "xla_backend_optimization_level",
+        "xla_cpu_enable_concurrency_optimized_scheduler",
         "xla_cpu_enable_fast_math",
         "xla_cpu_max_isa",
         "xla_cpu_multi_thread_eigen",
@@ -187,6 +188,7 @@ def _pass_fields(
 
 def _code_fields(flags: DebugOptions, changed: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {"max_isa": flags.xla_cpu_max_isa.upper()}
+    fields["overlap_collectives"] = flags.xla_cpu_enable_concurrency_optimized_scheduler
     fields["parallel_codegen"] = flags.xla_cpu_parallel_codegen_split_count
     if not flags.xla_cpu_multi_thread_eigen:
         fields["num_threads"] = 1

@@ -23,7 +23,9 @@ MEANINGS: dict[str, str] = {
     "xla_cpu_collective_timeout_seconds": "How long one CPU collective waits for other processes.",
     "xla_cpu_copy_insertion_use_region_analysis": "Finer live-range analysis when removing copies.",
     "xla_cpu_emitter_verification_level": "How often emitted MLIR is verified.",
-    "xla_cpu_enable_concurrency_optimized_scheduler": "Deprecated form of scheduler choice.",
+    "xla_cpu_enable_concurrency_optimized_scheduler": (
+        "Participants of collectives on CPUs run other steps while they wait for others."
+    ),
     "xla_cpu_enable_fast_math": "Let LLVM treat float arithmetic as if it were exact.",
     "xla_cpu_enable_fast_min_max": "Let min and max swallow NaN; as under JAX, they never do.",
     "xla_cpu_enable_platform_dependent_math": "Use host-specific math; off for bit-stable results.",

@@ -57,6 +57,7 @@ LEVELS: dict[str, int] = {
     "all-reduce-combiner": 1,
     "all-gather-combiner": 1,
     "reduce-scatter-combiner": 1,
+    "latency-hiding-scheduler": 1,
     "algebraic-simplifier": 1,
     "convert-mover": 1,
     "reshape-mover": 1,

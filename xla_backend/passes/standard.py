@@ -35,6 +35,7 @@ from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
 from xla_backend.passes.fusion_record_verifier import FusionRecordVerifier
 from xla_backend.passes.gather_simplifier import GatherSimplifier
+from xla_backend.passes.latency_hiding_scheduler import LatencyHidingScheduler
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.levels import ROUNDS, pass_filter, with_canonical_fuel
 from xla_backend.passes.map_inliner import MapInliner
@@ -210,6 +211,8 @@ def scheduling(options: CompileOptions) -> list[HloPass]:
     return [
         # From here on, instruction order means execution order.
         Scheduler(for_memory=options.memory_level >= 1),
+        # Before memory is looked at more closely.
+        *([LatencyHidingScheduler()] if options.overlap_collectives else []),
         # Into the schedule, before loops and updates tie buffers together.
         Rematerialization(options.memory_limit, lowest=options.memory_level == 3),
         WhileDoubleBuffering(),

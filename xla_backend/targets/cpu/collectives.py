@@ -11,6 +11,7 @@ here as well, and no results: each process combines for itself.
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,11 +24,17 @@ from xla_backend.kernels.ir import Kernel
 from xla_backend.llvm.bytes import clear_bytes, copy_bytes
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter
-from xla_backend.program.ir import Collective, Program, launched_buffers
+from xla_backend.program.ir import Collective, Program, all_steps, launched_buffers
 from xla_backend.runtime.processes.identity import Site
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
-from xla_backend.targets.cpu.routines.meeting_layout import TABLES, place_bytes, places_start
+from xla_backend.targets.cpu.routines.meeting_layout import (
+    OWN_TABLE,
+    TABLES,
+    place_bytes,
+    places_start,
+    state_bytes,
+)
 
 _MOST_PARTICIPANTS = 4000
 
@@ -52,10 +59,12 @@ class Here(NamedTuple):
 
 @dataclass
 class _Place:
-    """A meeting: its number, and the offsets of its groups' places in a session."""
+    """A meeting: its number, and the offsets of its groups' places in a session; and of what its
+    members keep, if they come early or leave late."""
 
     number: int
     offsets: tuple[int, ...]
+    states: int = -1
 
 
 class Collectives:
@@ -66,6 +75,13 @@ class Collectives:
         self._kernels = kernels
         self._participants = program.topology.size
         self._places: dict[Hashable, _Place] = {}
+        every = (program.steps, *program.procedures.values())
+        self._users = Counter(
+            _key(step.exchange, step.name)
+            for steps in every
+            for step in all_steps(steps)
+            if isinstance(step, Collective)
+        )
         self._sites: list[Site] = []
         self._offsets: list[tuple[int, ...]] = []
         self._size = places_start(self._participants)
@@ -79,17 +95,46 @@ class Collectives:
 
     def emit(self, here: Here, step: Collective) -> None:
         """Write one."""
+        self._check(step)
+        _Writer(self, here, step).write()
+
+    def emit_coming(self, here: Here, step: Collective) -> None:
+        """Write that a participant comes to one that is written later."""
+        self._check(step)
+        _Writer(self, here, step).for_members(_Writer.come)
+
+    def emit_meeting(self, here: Here, step: Collective) -> None:
+        """Write one that participants have come to, without parting."""
+        _Writer(self, here, step, late=True).write()
+
+    def emit_parting(self, here: Here, step: Collective) -> None:
+        """Write that a participant parts from the others of one that was written before."""
+        _Writer(self, here, step).for_members(_Writer.part)
+
+    def may_be_early(self, exchange: Exchange, name: str) -> bool:
+        """Whether no other collective of the program meets at the places of this one."""
+        return self._participants > 1 and self._users[_key(exchange, name)] == 1
+
+    def _check(self, step: Collective) -> None:
         if self._participants > _MOST_PARTICIPANTS:
             raise UnimplementedError(
                 f"%{step.name} ({step.exchange.opcode}) has {self._participants} participants; "
                 f"programs for processors of this host may have {_MOST_PARTICIPANTS}"
             )
-        _Writer(self, here, step).write()
+
+    def place_with_states(self, step: Collective) -> _Place:
+        """The place of one whose members keep something, and where they do."""
+        place = self.place(step)
+        if place.states < 0:
+            place.states = self._size
+            each = state_bytes(len(step.operands) + len(step.results))
+            self._size += self._participants * each
+        return place
 
     def place(self, step: Collective) -> _Place:
         """Where the members of each group meet. Collectives of one channel have one place."""
         x = step.exchange
-        key = (x.opcode, x.groups, x.channel, step.name if x.channel is None else "")
+        key = _key(x, step.name)
         found = self._places.get(key)
         if found is None:
             offsets = []
@@ -115,13 +160,19 @@ class Collectives:
         return self._participants
 
 
+def _key(x: Exchange, name: str) -> Hashable:
+    return x.opcode, x.groups, x.channel, name if x.channel is None else ""
+
+
 @dataclass
 class _Writer:
-    """One collective in one place of the code."""
+    """One collective in one place of the code; `late`: its participants come before, and part
+    later."""
 
     around: Collectives
     here: Here
     step: Collective
+    late: bool = False
     place: str = ""
     rank: str = ""  # of this participant in its group
     size: str = ""  # of that
@@ -136,33 +187,43 @@ class _Writer:
         return self.here.w
 
     def write(self) -> None:
-        x, count = self.exchange, self.around.participants
-        grouped = {number for group in x.groups for number in group}
-        if not grouped:
+        if not any(self.exchange.groups):
             self._nobody()
             return
-        meeting = self.around.place(self.step)
+        self.for_members(_Writer.among_members, _Writer._nobody)
+
+    def for_members(
+        self, write: Callable[[_Writer], None], otherwise: Callable[[_Writer], None] | None = None
+    ) -> None:
+        """Code for who is in a group, and for others."""
+        x, count, w = self.exchange, self.around.participants, self.w
+        grouped = {number for group in x.groups for number in group}
+        if not grouped:
+            return
         rows = [(-1, 0, 0)] * count
-        for group, offset in zip(x.groups, meeting.offsets):
+        for group, offset in zip(x.groups, self.around.place(self.step).offsets):
             for rank, number in enumerate(group):
                 rows[number] = (offset, rank, len(group))
         start, self.rank, self.size = self._row(rows)
         sizes = {len(group) for group in x.groups}
         if len(sizes) == 1:
             self.size = str(*sizes)
-        if len(grouped) == count:
-            self._among_members(start, meeting.number)
-            return
 
         def member() -> list[str]:
-            self._among_members(start, meeting.number)
+            self.place = w.gep("i8", self.here.session, start)
+            self.tables = w.gep("i8", self.place, TABLES)
+            write(self)
             return []
 
-        def nobody() -> list[str]:
-            self._nobody()
+        def other() -> list[str]:
+            if otherwise is not None:
+                otherwise(self)
             return []
 
-        self.w.if_else(self.w.cmp("sge", "i64", start, "0"), [], member, nobody)
+        if len(grouped) == count:
+            member()
+        else:
+            w.if_else(w.cmp("sge", "i64", start, "0"), [], member, other)
 
     def _row(self, rows: Sequence[tuple[int, ...]]) -> list[str]:
         """This participant's row of a table of i64."""
@@ -176,20 +237,54 @@ class _Writer:
         for result, place in zip(self.here.results, self.step.results):
             self._fill(result, place.size)
 
-    def _among_members(self, offset: str, number: int) -> None:
-        w, here = self.w, self.here
-        self.place = w.gep("i8", here.session, offset)
-        self.tables = w.gep("i8", self.place, TABLES)
-        mine = w.alloca("ptr", len(here.operands) + len(here.results), 8)
-        for i, address in enumerate((*here.operands, *here.results)):
-            w.store("ptr", address, w.gep("ptr", mine, i))
-        arguments = [
-            ("ptr", here.session), ("ptr", self.place), ("i64", self.rank), ("i64", self.size),
-            ("ptr", mine), ("i64", here.participant), ("i64", str(number)),
-        ]  # fmt: skip
-        here.check_status(w.call("pyjax_meet", "i32", arguments))
+    def among_members(self) -> None:
+        here, number = self.here, ("i64", str(self.around.place(self.step).number))
+        participant = ("i64", here.participant)
+        if self.late:
+            table, name = self._state(), "pyjax_meet_later"
+        else:
+            table, name = (
+                self.w.alloca("ptr", len(here.operands) + len(here.results), 8),
+                "pyjax_meet",
+            )
+            self._fill_table(table)
+        arguments = [*self._member(), ("ptr", table), participant, number]
+        here.check_status(self.w.call(name, "i32", arguments))
         _MEANINGS[self.exchange.opcode](self)
-        self.meet_again()
+        if self.late:
+            ready = [("ptr", self.place), ("i64", self.size), ("ptr", table)]
+            self.w.call("pyjax_ready", "void", ready)
+        else:
+            self.meet_again()
+
+    def come(self) -> None:
+        """This member shows its table."""
+        state = self._state()
+        self._fill_table(self.w.gep("i8", state, OWN_TABLE))
+        self.w.call("pyjax_come", "void", [*self._member(), ("ptr", state)])
+
+    def part(self) -> None:
+        """Nobody reads this member's operands any more."""
+        where = [("ptr", self.here.session), ("ptr", self.place), ("ptr", self._state())]
+        self.w.call("pyjax_part", "void", where)
+
+    def _member(self) -> list[tuple[str, str]]:
+        return [
+            ("ptr", self.here.session), ("ptr", self.place), ("i64", self.rank), ("i64", self.size)
+        ]  # fmt: skip
+
+    def _state(self) -> str:
+        """Where this participant keeps what it has to, until it has parted."""
+        here, step = self.here, self.step
+        each = state_bytes(len(step.operands) + len(step.results))
+        start = self.around.place_with_states(step).states
+        offset = self.w.iadd(self.w.imul(here.participant, each), start)
+        return self.w.gep("i8", here.session, offset)
+
+    def _fill_table(self, table: str) -> None:
+        here, w = self.here, self.w
+        for i, address in enumerate((*here.operands, *here.results)):
+            w.store("ptr", address, w.gep("ptr", table, i))
 
     def meet_again(self) -> None:
         arguments = [("ptr", self.here.session), ("ptr", self.place), ("i64", self.size)]

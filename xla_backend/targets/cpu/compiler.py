@@ -173,7 +173,13 @@ def write_code(
     with profile.phase("emit"):
         writer = ModuleWriter(schedules.target, options.fast_math)
         serial, measured = options.num_threads == 1, options.profiled_runs > 0
-        emitted = emit_program(program, writer, serial=serial, measured=measured)
+        emitted = emit_program(
+            program,
+            writer,
+            serial=serial,
+            measured=measured,
+            overlap=options.overlap_collectives,
+        )
     listing = KernelListing(program, table.instructions, emitted.kernels)
     return WrittenCode(program, emitted, listing, schedules.decisions)
 

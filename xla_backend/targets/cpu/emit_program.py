@@ -55,6 +55,7 @@ from xla_backend.targets.cpu.code_interface import TIMES_BYTES, host_call_symbol
 from xla_backend.targets.cpu.collectives import Collectives, Here
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
+from xla_backend.targets.cpu.meeting_windows import windows
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.clock import read_clock
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
@@ -107,9 +108,11 @@ def emit_program(
     *,
     serial: bool = False,
     measured: bool = False,
+    overlap: bool = False,
 ) -> EmittedProgram:
     """Write a program into a module. `serial`: loops that could be split over threads run on the
-    calling one. `measured`: the program takes the time of its kernels.
+    calling one. `measured`: the program takes the time of its kernels. `overlap`: participants run
+    other steps while they wait for others.
 
     Raises:
       UnimplementedError: it is to be measured, and this system has no clock for that.
@@ -119,7 +122,7 @@ def emit_program(
             "this system has no clock of a thread's own time, by which runs could be measured; "
             "compile with profiled_runs=0 (set jax_enable_pgle to False)"
         )
-    emitter = _Emitter(program, KernelFunctions(writer), serial, measured)
+    emitter = _Emitter(program, KernelFunctions(writer), serial, measured, overlap)
     emitter.emit_entry()
     return EmittedProgram(
         emitter.kernels,
@@ -150,7 +153,12 @@ class _Emitter:
     """Writes the entry function."""
 
     def __init__(
-        self, program: Program, kernels: KernelFunctions, serial: bool, measured: bool
+        self,
+        program: Program,
+        kernels: KernelFunctions,
+        serial: bool,
+        measured: bool,
+        overlap: bool,
     ) -> None:
         self.program = program
         self.kernels = kernels
@@ -158,6 +166,9 @@ class _Emitter:
         self.writer = writer = kernels.module
         self.serial = serial
         self.measured = measured
+        self._overlap = overlap
+        # Collectives that this participant has come to and not parted from: it must not fail now.
+        self._outstanding = 0
         self.timed: dict[str, int] = {}  # kernel -> its place in the table of times
         self.bound_constants: dict[str, int] = {}
         self.host_calls: list[Host] = []
@@ -258,7 +269,7 @@ class _Emitter:
     def spend(self, cycles: float) -> None:
         """Account for code that was just written, and look at signals if there was much of it."""
         self._unpolled += cycles
-        if self._unpolled >= _POLL_CYCLES:
+        if self._unpolled >= _POLL_CYCLES and not self._outstanding:
             self.poll()
 
     def poll(self) -> None:
@@ -337,8 +348,28 @@ class _Emitter:
         self.check_status(self.w.call(name, "i32", [(ty, f"%{arg}") for ty, arg in _ARGUMENTS]))
 
     def _run_all(self, steps: Steps) -> None:
+        if self._overlap and any(isinstance(step, Collective) for step in steps):
+            self._run_overlapping(steps)
+            return
         for step in steps:
             _STEPS[type(step)](self, step)
+
+    def _run_overlapping(self, steps: Steps) -> None:
+        """Participants come early to collectives, and part late, where there is other work."""
+        may_move = self.collectives.may_be_early
+        found = windows(steps, self.program.kernels, may_move, _LONG_KERNEL)
+        met = {window.step for window in found}
+        for number in range(len(steps) + 1):
+            for window in found:
+                if window.part == number:
+                    self.part(steps[window.step])
+            for window in found:
+                if window.come == number:
+                    self.come(steps[window.step])
+            if number in met:
+                self.meet(steps[number])
+            elif number < len(steps):
+                _STEPS[type(steps[number])](self, steps[number])
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -512,6 +543,28 @@ class _Emitter:
         self.run(self.program.procedures[step.procedure])
 
     def collective(self, step: Collective) -> None:
+        self.collectives.emit(self._here(step), step)
+        self.spend(step.cycles + _MEETING_CYCLES)
+
+    def come(self, step: Step) -> None:
+        """Come to a collective that is met later."""
+        assert isinstance(step, Collective)
+        self._outstanding += 1
+        self.collectives.emit_coming(self._here(step), step)
+
+    def meet(self, step: Step) -> None:
+        """Meet the others of one that this participant has come to."""
+        assert isinstance(step, Collective)
+        self.collectives.emit_meeting(self._here(step), step)
+        self.spend(step.cycles + _MEETING_CYCLES)
+
+    def part(self, step: Step) -> None:
+        """Part from those that this participant has met."""
+        assert isinstance(step, Collective)
+        self.collectives.emit_parting(self._here(step), step)
+        self._outstanding -= 1
+
+    def _here(self, step: Collective) -> Here:
         w, context = self.w, self._context()
         replica, partition = (
             w.as_index("i32", w.load("i32", w.gep("i8", context, place.offset)))
@@ -519,10 +572,8 @@ class _Emitter:
         )
         participant = w.iadd(w.imul(replica, self.program.topology.num_partitions), partition)
         operands, results = ([self.pointer(s) for s in p] for p in (step.operands, step.results))
-        here = Here(w, self._session(), participant, operands, results, self.check_status)
         self._can_be_stopped = True  # who waits looks at signals
-        self.collectives.emit(here, step)
-        self.spend(step.cycles + _MEETING_CYCLES)
+        return Here(w, self._session(), participant, operands, results, self.check_status)
 
     # -- routines that are written into the program ------------------------------------------------
 

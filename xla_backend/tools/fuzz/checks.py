@@ -126,7 +126,11 @@ def check_passes(module: HloModule, seed: int) -> Failure | None:
 
 def _options(stage: str, seed: int) -> CompileOptions:
     checking = seed % _CHECKING_PERIOD == 0
-    return CompileOptions(optimization_level=STAGES[stage][seed % 2], verify=checking)
+    return CompileOptions(
+        optimization_level=STAGES[stage][seed % 2],
+        verify=checking,
+        overlap_collectives=bool(seed // 2 % 2),
+    )
 
 
 def _expectation(module: HloModule, seed: int, rounds: Sequence[int]) -> Expectation | Failure:

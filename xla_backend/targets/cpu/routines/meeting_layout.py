@@ -14,9 +14,13 @@ ENGINE_FAILED = 5
 ENDED, STILL, PARTICIPANTS, SPINS, ENGINE = 0, 4, 8, 12, 16
 HEADER_BYTES = 64
 # A place: how often all had come and, in the lower bits, how many came since; how many sleep; how
-# many members are here, 0 for all; the rank of the first; what the engine said; i32. Then the
-# addresses of tables; and for each member that is here which one of them it is, i32.
-WORD, SLEEPERS, HERE, FIRST, STATUS, TABLES = 0, 4, 8, 12, 16, 64
+# many members are here, 0 for all; the rank of the first; what the engine said; where members come
+# early, how many meetings there were and, in the lower bits, how many wait for this one; i32. Then
+# the addresses of tables; and for each member that is here which one of them it is, i32.
+WORD, SLEEPERS, HERE, FIRST, STATUS, WAITING, TABLES = 0, 4, 8, 12, 16, 20, 64
+# What a member that comes early or goes late keeps: the word of the place when it came, how many
+# meetings there were before, and the word when it was ready to go; i32. Then its table.
+CAME, EPOCH, READY, OWN_TABLE = 0, 4, 8, 16
 LINE = 64
 
 
@@ -33,6 +37,11 @@ def place_bytes(members: int) -> int:
 def numbers_start(members: int) -> int:
     """Where a place says which of the members here a member is."""
     return TABLES + _lines(8 * members)
+
+
+def state_bytes(addresses: int) -> int:
+    """What one member keeps of a meeting that it comes early to, or leaves late."""
+    return _lines(OWN_TABLE + 8 * addresses)
 
 
 def _lines(size: int) -> int:

@@ -51,10 +51,19 @@ from xla_backend.targets.cpu.routines.meeting_layout import (
     TABLES,
     WORD,
 )
+from xla_backend.targets.cpu.routines.meeting_words import (
+    CAME_BITS,
+    add_to_word,
+    exchange,
+    is_over,
+    load_word,
+    members_here,
+    store_word,
+    word_at,
+)
 from xla_backend.targets.cpu.routines.native_threads import EVERYBODY, Sleep, emit_pause, sleep_of
 from xla_backend.targets.cpu.routines.registry import register_group
 
-_CAME = (1 << 12) - 1
 # Nanoseconds of a sleep after which a waiter looks whether the run goes on.
 _NAP = 20_000_000
 
@@ -66,17 +75,8 @@ def register() -> None:
 
 
 def _emit(module: ModuleWriter) -> None:
-    linux = "linux" in module.target.triple
-    sleep = sleep_of(module, module.target, linux)
-    module.add(f"@pyjax.meeting_nap = internal constant [2 x i64] [i64 0, i64 {_NAP}]")
-    _stand_still(module)
+    emit_waiting(module)
     _leave(module)
-    _arrive(module)
-    _spin(module)
-    _nap(module, sleep)
-    _wake(module, sleep)
-    _give_up(module)
-    _wait(module)
     _meet_here(module)
     _call_engine(module)
     _meet(module)
@@ -84,40 +84,36 @@ def _emit(module: ModuleWriter) -> None:
     _share(module)
 
 
-def _word(w: FunctionWriter, base: str, place: int) -> str:
-    return w.gep("i8", base, place)
-
-
-def _load(w: FunctionWriter, base: str, place: int) -> str:
-    return w.value(f"load atomic i32, ptr {_word(w, base, place)} seq_cst, align 4")
-
-
-def _store(w: FunctionWriter, base: str, place: int, value: str) -> None:
-    w.line(f"store atomic i32 {value}, ptr {_word(w, base, place)} seq_cst, align 4")
-
-
-def _add(w: FunctionWriter, base: str, place: int, count: str) -> str:
-    """The sum."""
-    before = w.value(f"atomicrmw add ptr {_word(w, base, place)}, i32 {count} seq_cst")
-    return w.op("add", "i32", before, count)
+def emit_waiting(module: ModuleWriter) -> None:
+    """What all who meet are made of: to come, to wait, to wake the others and to give up."""
+    linux = "linux" in module.target.triple
+    sleep = sleep_of(module, module.target, linux)
+    module.add(f"@pyjax.meeting_nap = internal constant [2 x i64] [i64 0, i64 {_NAP}]")
+    _stand_still(module)
+    _arrive(module)
+    _spin(module)
+    _nap(module, sleep)
+    _wake(module, sleep)
+    _give_up(module)
+    _wait(module)
 
 
 def has_ended(w: FunctionWriter, session: str) -> str:
     """Why the run has ended, i32; 0: it has not."""
-    return _load(w, session, ENDED)
+    return load_word(w, session, ENDED)
 
 
 def _end(w: FunctionWriter, why: str) -> None:
     """The run ends, if it has not yet."""
-    w.value(f"cmpxchg ptr {_word(w, '%session', ENDED)}, i32 0, i32 {why} seq_cst seq_cst")
+    w.value(f"cmpxchg ptr {word_at(w, '%session', ENDED)}, i32 0, i32 {why} seq_cst seq_cst")
 
 
 def _stand_still(module: ModuleWriter) -> None:
     """void stand_still(ptr session): one participant more that does not go on by itself. It is the
     last one that sees that all of them are."""
     w = module.function("pyjax.stand_still", [("ptr", "session")], internal=True)
-    still = _add(w, "%session", STILL, "1")
-    with w.if_(w.cmp("eq", "i32", still, _load(w, "%session", PARTICIPANTS))):
+    still = add_to_word(w, "%session", STILL, "1")
+    with w.if_(w.cmp("eq", "i32", still, load_word(w, "%session", PARTICIPANTS))):
         _end(w, str(NEVER_COME))
     w.ret()
 
@@ -148,16 +144,16 @@ def _arrive(module: ModuleWriter) -> None:
     )
     w.br(again)
     w.label(again)
-    word = _load(w, "%place", WORD)
-    came = w.op("and", "i32", word, str(_CAME))
+    word = load_word(w, "%place", WORD)
+    came = w.op("and", "i32", word, str(CAME_BITS))
     w.cond_br(w.cmp("eq", "i32", came, others), last, middle)
     w.label(middle)
     more = w.op("add", "i32", word, "1")
-    w.cond_br(_exchange(w, word, more), out, again)
+    w.cond_br(exchange(w, word, more), out, again)
     w.label(last)
     count("sub")  # before they go: they may stand still again at once
-    following = w.op("add", "i32", w.op("or", "i32", word, str(_CAME)), "1")
-    w.cond_br(_exchange(w, word, following), let_go, kept)
+    following = w.op("add", "i32", w.op("or", "i32", word, str(CAME_BITS)), "1")
+    w.cond_br(exchange(w, word, following), let_go, kept)
     w.label(kept)
     count("add")
     w.br(again)
@@ -167,27 +163,14 @@ def _arrive(module: ModuleWriter) -> None:
     w.ret("i32", more)
 
 
-def _exchange(w: FunctionWriter, old: str, new: str) -> str:
-    """Whether the word of the place was still the old one, and is the new one now."""
-    word = _word(w, "%place", WORD)
-    exchange = w.value(f"cmpxchg ptr {word}, i32 {old}, i32 {new} seq_cst seq_cst")
-    return w.value(f"extractvalue {{ i32, i1 }} {exchange}, 1")
-
-
-def _is_over(w: FunctionWriter, came: str) -> str:
-    """Whether all have come since the word was this."""
-    word = _load(w, "%place", WORD)
-    return w.cmp("ugt", "i32", w.op("xor", "i32", word, came), str(_CAME))
-
-
 def _spin(module: ModuleWriter) -> None:
     """void spin(ptr session, ptr place, i32 came): for a while, or until all have come."""
     parameters = [("ptr", "session"), ("ptr", "place"), ("i32", "came")]
     w = module.function("pyjax.spin", parameters, internal=True)
 
     def waits(state: list[str]) -> str:
-        early = w.cmp("ult", "i32", state[0], _load(w, "%session", SPINS))
-        return w.op("and", "i1", early, w.not_("i1", _is_over(w, "%came")))
+        early = w.cmp("ult", "i32", state[0], load_word(w, "%session", SPINS))
+        return w.op("and", "i1", early, w.not_("i1", is_over(w, "%came")))
 
     def pause(state: list[str]) -> list[str]:
         emit_pause(w)
@@ -200,20 +183,20 @@ def _spin(module: ModuleWriter) -> None:
 def _nap(module: ModuleWriter, sleep: Sleep) -> None:
     """void nap(ptr place, i32 came): sleep a little, until all have come at most."""
     w = module.function("pyjax.nap", [("ptr", "place"), ("i32", "came")], internal=True)
-    _add(w, "%place", SLEEPERS, "1")
-    word = _load(w, "%place", WORD)
-    same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(_CAME))
+    add_to_word(w, "%place", SLEEPERS, "1")
+    word = load_word(w, "%place", WORD)
+    same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(CAME_BITS))
     with w.if_(same):
-        sleep.wait(w, _word(w, "%place", WORD), word, "@pyjax.meeting_nap")
-    _add(w, "%place", SLEEPERS, const("i32", -1))
+        sleep.wait(w, word_at(w, "%place", WORD), word, "@pyjax.meeting_nap")
+    add_to_word(w, "%place", SLEEPERS, const("i32", -1))
     w.ret()
 
 
 def _wake(module: ModuleWriter, sleep: Sleep) -> None:
     """void wake(ptr place): those that sleep there."""
     w = module.function("pyjax.wake_members", [("ptr", "place")], internal=True)
-    with w.if_(w.cmp("ne", "i32", _load(w, "%place", SLEEPERS), "0")):
-        sleep.wake(w, _word(w, "%place", WORD), EVERYBODY)
+    with w.if_(w.cmp("ne", "i32", load_word(w, "%place", SLEEPERS), "0")):
+        sleep.wake(w, word_at(w, "%place", WORD), EVERYBODY)
     w.ret()
 
 
@@ -224,11 +207,11 @@ def _give_up(module: ModuleWriter) -> None:
     again, fewer, done, late = (w.new_label(hint) for hint in ("again", "fewer", "done", "late"))
     w.br(again)
     w.label(again)
-    word = _load(w, "%place", WORD)
-    same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(_CAME))
+    word = load_word(w, "%place", WORD)
+    same = w.cmp("ule", "i32", w.op("xor", "i32", word, "%came"), str(CAME_BITS))
     w.cond_br(same, fewer, late)
     w.label(fewer)
-    w.cond_br(_exchange(w, word, w.op("sub", "i32", word, "1")), done, again)
+    w.cond_br(exchange(w, word, w.op("sub", "i32", word, "1")), done, again)
     w.label(done)
     w.ret("i1", "true")
     w.label(late)
@@ -245,16 +228,16 @@ def _wait(module: ModuleWriter) -> None:
 
     def waits(state: list[str]) -> str:
         goes_on = w.cmp("eq", "i32", state[0], "0")
-        return w.op("and", "i1", goes_on, w.not_("i1", _is_over(w, "%came")))
+        return w.op("and", "i1", goes_on, w.not_("i1", is_over(w, "%came")))
 
     def nap(_: list[str]) -> list[str]:
         w.call("pyjax.nap", "void", place)
         # A signal's handler that raises ends this participant, and so the run.
         signal = w.call("pyjax_poll", "i32")
-        ended = _load(w, "%session", ENDED)
+        ended = load_word(w, "%session", ENDED)
         return [w.select(w.cmp("ne", "i32", signal, "0"), "i32", signal, ended)]
 
-    (status,) = w.while_([("i32", _load(w, "%session", ENDED))], waits, nap)
+    (status,) = w.while_([("i32", load_word(w, "%session", ENDED))], waits, nap)
     with w.if_(w.cmp("ne", "i32", status, "0")):
         late = w.not_("i1", w.call("pyjax.give_up", "i1", place))
         with w.if_(late):
@@ -269,24 +252,17 @@ _MEETING = (
 )  # fmt: skip
 
 
-def _members_here(w: FunctionWriter) -> str:
-    """How many members are in this process, i32."""
-    here = w.load("i32", _word(w, "%place", HERE))
-    all_are = w.cmp("eq", "i32", here, "0")
-    return w.select(all_are, "i32", w.cast("trunc", "i64", "%size", "i32"), here)
-
-
 def _meet_here(module: ModuleWriter) -> None:
     """i32 meet_here(...): as pyjax_meet, of the members that are in this process; -1 for the last
     one to come. Only members of other processes may still be missing then."""
     w = module.function("pyjax.meet_here", list(_MEETING), "i32", internal=True)
-    ended = _load(w, "%session", ENDED)
+    ended = load_word(w, "%session", ENDED)
 
     def come() -> list[str]:
         tables = w.gep("i8", "%place", TABLES)
         w.store("ptr", "%table", w.gep("ptr", tables, "%rank"))
-        still = ("ptr", _word(w, "%session", STILL))
-        members = ("i32", _members_here(w))
+        still = ("ptr", word_at(w, "%session", STILL))
+        members = ("i32", members_here(w))
         came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, still])
         return w.if_else(w.cmp("eq", "i32", came, "0"), ["i32"], let_go, lambda: wait(came))
 
@@ -297,13 +273,13 @@ def _meet_here(module: ModuleWriter) -> None:
     def wait(came: str) -> list[str]:
         waits_in = w.gep("i8", "%session", HEADER_BYTES)
         mine = w.gep("i32", waits_in, "%participant")
-        _store(w, mine, 0, w.cast("trunc", "i64", "%number", "i32"))
+        store_word(w, mine, 0, w.cast("trunc", "i64", "%number", "i32"))
         w.call("pyjax.stand_still", "void", [("ptr", "%session")])
         arguments = [("ptr", "%session"), ("ptr", "%place"), ("i32", came)]
         status = w.call("pyjax.wait_for_members", "i32", arguments)
         # Who has given up stays where it was seen last.
         with w.if_(w.cmp("eq", "i32", status, "0")):
-            _store(w, mine, 0, "0")
+            store_word(w, mine, 0, "0")
         return [status]
 
     (status,) = w.if_else(w.cmp("ne", "i32", ended, "0"), ["i32"], lambda: [ended], come)
@@ -317,12 +293,12 @@ def _call_engine(module: ModuleWriter) -> None:
     parameters.append(("i1", "last"))
     w = module.function("pyjax.call_engine", parameters, "i32", internal=True)
     with w.if_("%last"):
-        engine = w.load("ptr", _word(w, "%session", ENGINE))
+        engine = w.load("ptr", word_at(w, "%session", ENGINE))
         arguments = "ptr %session, ptr %place, i64 %number"
         done = w.value(f"call i32 {engine}({arguments})")
         failed = w.cmp("eq", "i32", done, "0")
-        _store(w, "%place", STATUS, w.select(failed, "i32", str(ENGINE_FAILED), "0"))
-    members = ("i32", _members_here(w))
+        store_word(w, "%place", STATUS, w.select(failed, "i32", str(ENGINE_FAILED), "0"))
+    members = ("i32", members_here(w))
     came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
 
     def let_go() -> list[str]:
@@ -337,11 +313,11 @@ def _call_engine(module: ModuleWriter) -> None:
                 _end(w, str(ANOTHER_FAILED))
             return []
 
-        w.while_([], lambda _: w.not_("i1", _is_over(w, came)), nap)
+        w.while_([], lambda _: w.not_("i1", is_over(w, came)), nap)
         return []
 
     w.if_else(w.cmp("eq", "i32", came, "0"), [], let_go, wait)
-    w.ret("i32", _load(w, "%place", STATUS))
+    w.ret("i32", load_word(w, "%place", STATUS))
 
 
 def _meet(module: ModuleWriter) -> None:
@@ -349,7 +325,7 @@ def _meet(module: ModuleWriter) -> None:
     status = w.call("pyjax.meet_here", "i32", [(type, f"%{name}") for type, name in _MEETING])
     last = w.cmp("eq", "i32", status, "-1")
     met = w.op("or", "i1", last, w.cmp("eq", "i32", status, "0"))
-    others = w.cmp("ne", "i32", w.load("i32", _word(w, "%place", HERE)), "0")
+    others = w.cmp("ne", "i32", w.load("i32", word_at(w, "%place", HERE)), "0")
 
     def bring() -> list[str]:
         arguments = [("ptr", "%session"), ("ptr", "%place"), ("i64", "%size"), ("i64", "%number")]
@@ -362,7 +338,7 @@ def _meet(module: ModuleWriter) -> None:
 def _meet_again(module: ModuleWriter) -> None:
     parameters = [("ptr", "session"), ("ptr", "place"), ("i64", "size")]
     w = module.function("pyjax_meet_again", parameters)
-    members = ("i32", _members_here(w))
+    members = ("i32", members_here(w))
     came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
     place = [("ptr", "%place"), ("i32", came)]
 
@@ -377,7 +353,7 @@ def _meet_again(module: ModuleWriter) -> None:
             w.call("pyjax.nap", "void", place)
             return []
 
-        w.while_([], lambda _: w.not_("i1", _is_over(w, came)), nap)
+        w.while_([], lambda _: w.not_("i1", is_over(w, came)), nap)
         return []
 
     w.if_else(w.cmp("eq", "i32", came, "0"), [], let_go, wait)
@@ -387,14 +363,14 @@ def _meet_again(module: ModuleWriter) -> None:
 def _share(module: ModuleWriter) -> None:
     parameters = [("ptr", "place"), ("i64", "rank"), ("i64", "size"), ("ptr", "row")]
     w = module.function("pyjax_share", parameters)
-    here = w.load("i32", _word(w, "%place", HERE))
+    here = w.load("i32", word_at(w, "%place", HERE))
 
     def some() -> list[str]:
         # Behind as many lines of tables as `numbers_start` says.
         tables = w.op("and", "i64", w.iadd(w.imul("%size", 8), LINE - 1), str(-LINE))
         numbers = w.gep("i8", w.gep("i8", "%place", TABLES), tables)
         number = w.load("i32", w.gep("i32", numbers, "%rank"))
-        first = w.load("i32", _word(w, "%place", FIRST))
+        first = w.load("i32", word_at(w, "%place", FIRST))
         return [w.cast("zext", "i32", value, "i64") for value in (number, here, first)]
 
     everybody = w.cmp("eq", "i32", here, "0")
