@@ -161,6 +161,8 @@ all_primitives: dict[str, Primitive] = {}
 called_programs: dict[Primitive, str] = {}
 # Element i of the outputs needs element i of the operands only, whatever the shape.
 elementwise_primitives: set[Primitive] = set()
+# Sums, products, extremes: along `axes`, with a monoid.
+reduction_primitives: set[Primitive] = set()
 # Others that take arrays whose sizes are traced: their rules ask only whether sizes are equal.
 sized_primitives: set[Primitive] = set()
 

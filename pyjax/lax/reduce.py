@@ -27,6 +27,7 @@ from pyjax.interpreters.rules import (
     Unsupported,
     define_primitive,
     define_rules,
+    reduction_primitives,
 )
 from pyjax.lax.arithmetic import add, div, max, min, mul
 from pyjax.lax.bitwise import bitwise_and, bitwise_not, bitwise_or
@@ -179,6 +180,7 @@ def _define_reduction(name: str, opcode: Opcode, accepts: DtypeClass, jvp: Any) 
         batching=batching,
         lowering=_monoid_lowering(opcode),
     )
+    reduction_primitives.add(primitive)
     return primitive
 
 
@@ -205,6 +207,7 @@ define_rules(
     batching=reduction_batching(reduce_sum_p.bind_all),
     lowering=_monoid_lowering(Opcode.ADD),
 )
+reduction_primitives.add(reduce_sum_p)
 
 
 def axes_last(x: Array, axes: tuple[int, ...]) -> Array:

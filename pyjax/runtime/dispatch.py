@@ -46,7 +46,7 @@ from pyjax.runtime.array import (
     mesh_of_group,
 )
 from pyjax.runtime.devices import default_device
-from pyjax.runtime.profile_guided import recompile_when_measured
+from pyjax.runtime.profile_guided import compile_when_used, recompile_when_measured
 from pyjax.runtime.program import Call, Program
 from pyjax.runtime.refs import DeviceRef, ref_program
 from pyjax.runtime.result_layouts import (
@@ -392,7 +392,16 @@ def _compile_jaxpr(
         generic = shape_generic.find(closed, name, device.client, options_now)
         if generic is not None:
             debug = closed.jaxpr.debug_info
-            return make_program(generic, (), closed.out_avals, device, committed, debug, layouts)
+            constants = [constant_array(scalar) for scalar in generic.scalars]
+            avals = closed.out_avals
+            program = make_program(
+                generic.executable, constants, avals, device, committed, debug, layouts
+            )
+            if generic.calls:
+                lowered = lambda: lower(closed, name, device.platform)
+                compiled = lambda: _compile_module(lowered(), device, options_now)
+                compile_when_used(program, generic.calls, compiled)
+            return program
     hoisted, constants = hoist_constants(closed)
     spread = layouts.spread(device, hoisted, [x.sharding for x in constants])
     module = lower(hoisted, name, device.platform, donated if any(donated) else (), spread)

@@ -80,6 +80,8 @@ class ProgramTable(BoundedCache[Any, V]):
         Python: the next one need not. `static`: positions and names of those without leaves."""
         if _off or self._written >= _MOST_WRITTEN:
             return
+        if type(program) is Program and program.is_for_now:
+            return
         call = (key, tuple(map(type, leaves)), tuple(kwargs))
         known = self._native.get(call, ())
         if known is None or (known and known[0] in self.hot):

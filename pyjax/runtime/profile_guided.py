@@ -1,5 +1,5 @@
-"""Programs that are compiled twice: first so that they measure what each kernel takes, then, after
-some runs, by what was measured.
+"""Programs that are compiled twice: first so that they measure what each kernel takes, or for
+arrays of any sizes; then, after some runs, by what was measured, or for their shapes.
 
 The second program runs in the place of the first: nobody who calls it has to know, and nothing is
 left of the first that would take time.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pyjax._config import options
 from pyjax.core.compile_log import because
 from pyjax.runtime.array import DeviceArray
-from pyjax.runtime.program import Program
+from pyjax.runtime.program import Call, Program
 from xla_backend.measured_costs import CostDecision, Costs, MeasuredRuns
 from xla_backend.runtime.client import LoadedExecutable
 
@@ -30,21 +30,46 @@ def recompile_when_measured(
     """Have the call that finds all runs of `program` measured compile it again. Calls of other
     threads go on meanwhile with what there is. It is done before that call takes its arguments: if
     it is interrupted they are as they were, and the next call tries again."""
-    measuring = program.call
+
+    def compile_measured() -> Call:
+        with because(lambda: "the costs of its kernels were measured"):
+            executable = compile_again(runs.aggregated(percentile))
+        measured = program.replace(executable)
+        _log(program.function, executable.cost_decisions())
+        return measured
+
+    _replace_when(program, lambda: runs.complete, compile_measured)
+
+
+def compile_when_used(
+    program: Program, calls: int, compile_it: Callable[[], LoadedExecutable]
+) -> None:
+    """Have call number `calls` of a program for arrays of any sizes compile it for its shapes."""
+    left = iter(range(calls - 1))
+    program.is_for_now = True
+
+    def compile_used() -> Call:
+        with because(lambda: f"it was called {calls} times with these shapes"):
+            executable = compile_it()
+        return program.replace(executable, ())
+
+    _replace_when(program, lambda: next(left, None) is None, compile_used)
+
+
+def _replace_when(program: Program, ready: Callable[[], bool], replace: Callable[[], Call]) -> None:
+    """Have the call that finds it `ready` replace a program, before it takes its arguments."""
+    before = program.call
     claim = threading.Lock()  # never waited for; who has compiled keeps it
 
     def call(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
-        if not runs.complete or not claim.acquire(blocking=False):
-            return measuring(arguments)
+        if not ready() or not claim.acquire(blocking=False):
+            return before(arguments)
         try:
-            with because(lambda: "the costs of its kernels were measured"):
-                executable = compile_again(runs.aggregated(percentile))
-            measured = program.replace(executable)
+            after = replace()
         except BaseException:
             claim.release()
             raise
-        _log(program.function, executable.cost_decisions())
-        return measured(arguments)
+        return after(arguments)
 
     program.call = call
 

@@ -129,6 +129,7 @@ class Program:
       out_specs: kind of each output.
       in_shardings: how each argument and constant lies, of a program on a group of devices.
       donated: numbers of the donated arguments: those whose memory an output takes over.
+      is_for_now: another executable takes its place after some calls.
       seconds: that the last run took of one that may be long, or an estimate.
       call: runs on arrays whose specs are those the program was compiled for, returns a list of
         arrays. Raises RuntimeError if an argument or constant was deleted or donated before,
@@ -163,6 +164,7 @@ class Program:
         else:
             self._context = repeat(ExecutionContext(device)).__next__
         self._wrappers: tuple[Callable[[Call], Call], ...] = ()
+        self.is_for_now = False
         self._at_once: Call
         direct = executable.direct
         if self.donated:
@@ -185,16 +187,25 @@ class Program:
         self._wrappers += (wrapper,)
         self.call = wrapper(self.call)
 
-    def replace(self, executable: LoadedExecutable) -> Call:
+    def replace(
+        self, executable: LoadedExecutable, constants: Sequence[DeviceArray] | None = None
+    ) -> Call:
         """Run another executable of the same program from now on; calls under way end with the one
-        they began with. Returns how that is called, without the wrappers."""
+        they began with. Returns how that is called, without the wrappers.
+
+        Args:
+          constants: that it takes, where these are not those of the one before.
+        """
+        taken = self.constants if constants is None else constants
         other = Program(
-            executable, self._device, self.constants, self.out_specs, self._debug, self.in_shardings
+            executable, self._device, taken, self.out_specs, self._debug, self.in_shardings
         )
         call = other.call
         for wrapper in self._wrappers:
             call = wrapper(call)
         self.executable = executable
+        self.is_for_now = False
+        self._at_once = other._at_once
         self.call = call
         return other.call
 

@@ -1,16 +1,18 @@
-"""Elementwise programs without compiling for each shape.
+"""Programs without compiling for each shape.
 
 An eager operation on a shape that was not seen before would wait for the compiler. A jaxpr whose
 arrays are all scalars or of one shape, and whose equations are elementwise, is instead compiled
 once for vectors of any length; each shape then only binds its number of elements. A single
-primitive is not even traced for each shape. Below dispatch: deals in avals and executables, not in
-arrays.
+primitive is not even traced for each shape. Programs that broadcast and reduce are compiled once
+for axes of any sizes (`shape_axes`). Below dispatch: deals in avals and executables, not in arrays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.compile_log import LOWERING, compiling, timed
@@ -22,6 +24,7 @@ from pyjax.core.structural import broadcast_in_dim_p
 from pyjax.interpreters import hlo
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import elementwise_primitives
+from pyjax.runtime.shape_axes import STAND_INS, axes_of
 from xla_backend.compile_options import CompileOptions
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import AbstractClient, LoadedExecutable
@@ -31,27 +34,86 @@ _ANY_LENGTH = 4096
 _LARGEST = 1 << 16  # more elements are worth a program with threads
 _EQUATIONS = 24  # longer programs come from users' jits, which are compiled for their shapes
 
+_LARGEST_OF_AXES = 1 << 20
+# Calls after which a program is compiled for its shapes: code that knows them is faster, most of
+# all where rows are short, and takes several threads where arrays are large.
+_CALLS = 100
+_CALLS_OF_LARGE = 5
+# It gains nothing where there is little to do, and vectors are filled.
+_TINY = 1 << 8
+_SMALL = 1 << 12
+_LONG_ROW = 16
+
 Maker = Callable[[int], LoadedExecutable | None]
 _makers: BoundedCache[Any, Maker | None] = BoundedCache(
     Budget("programs of any length", entries=512)
 )
+AxesMaker = Callable[[Sequence[int]], LoadedExecutable | None]
+_makers_for_axes: BoundedCache[Any, AxesMaker | None] = BoundedCache(
+    Budget("programs for axes of any size", entries=512)
+)
+
+
+class Generic(NamedTuple):
+    """A program that was not compiled for its shapes.
+
+    Fields:
+      scalars: what it takes behind the inputs.
+      calls: after how many it is better compiled for its shapes; 0: never.
+    """
+
+    executable: LoadedExecutable
+    scalars: Sequence[np.ndarray] = ()
+    calls: int = 0
 
 
 def find(
     closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
-) -> LoadedExecutable | None:
-    """An executable from the shape-generic programs, or None for other kinds of jaxprs."""
+) -> Generic | None:
+    """A shape-generic program, or None for other kinds of jaxprs."""
     if closed.consts or not 0 < len(closed.jaxpr.eqns) <= _EQUATIONS or closed.jaxpr.effects:
         return None
     shape = _common_shape((*closed.in_avals, *closed.out_avals))
-    if shape is None:
-        return None
-    structure = _structure(closed.jaxpr, shape)
-    if structure is None:
-        return None
+    structure = None if shape is None else _structure(closed.jaxpr, shape)
+    if structure is None or shape is None:
+        return _find_for_axes(closed, name, client, options)
     key = (structure, client, options)
     maker = _makers.make(key, lambda: _compile(closed, name, client, options))
-    return None if maker is None else maker(_size(shape))
+    executable = None if maker is None else maker(_size(shape))
+    return None if executable is None else Generic(executable)
+
+
+def _find_for_axes(
+    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
+) -> Generic | None:
+    avals = (*closed.in_avals, *closed.out_avals)
+    largest = max([_size(a.shape) for a in avals if isinstance(a, ShapedArray)], default=0)
+    if largest > _LARGEST_OF_AXES:
+        return None
+    axes = axes_of(closed)
+    if axes is None or not 0 < len(axes.sizes) <= len(STAND_INS):
+        return None
+    stand_ins = STAND_INS[: len(axes.sizes)]
+
+    def compile_it() -> AxesMaker | None:
+        generic, _ = trace_to_jaxpr(lambda *xs: axes.bind(xs, stand_ins), axes.avals(stand_ins))
+        with timed(LOWERING, f"jit({name})"):
+            module = hlo.lower_jaxpr_to_module(generic, name)
+        with compiling(module.name, client):
+            return client.compile_size_classes(module, stand_ins, options)
+
+    maker = _makers_for_axes.make((axes.structure, client, options), compile_it)
+    executable = None if maker is None else maker(axes.sizes)
+    if executable is None:
+        return None
+    return Generic(executable, axes.scalars, _calls(largest, axes.sizes[-1]))
+
+
+def _calls(largest: int, row: int) -> int:
+    """After how many calls a program is compiled for its shapes. `row`: its last axis."""
+    if largest <= _TINY or (largest <= _SMALL and row >= _LONG_ROW):
+        return 0
+    return _CALLS if largest <= _LARGEST else _CALLS_OF_LARGE
 
 
 def find_primitive(

@@ -411,6 +411,13 @@ class LoopBuilder:
         index = Index.of(var) if extent > 1 else constant(0)
         return index, [c.phi for c in loop.carries]
 
+    @property
+    def innermost(self) -> Loop:
+        """The loop that is closed next."""
+        loop = self._blocks[-1].loop
+        assert isinstance(loop, Loop)
+        return loop
+
     def close_loop(
         self,
         nexts: Sequence[Value] = (),

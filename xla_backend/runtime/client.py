@@ -573,6 +573,19 @@ class AbstractClient:
         """
         return None
 
+    def compile_size_classes(
+        self, module: HloModule, stand_ins: Sequence[int], options: CompileOptions
+    ) -> Callable[[Sequence[int]], LoadedExecutable | None] | None:
+        """Compile a module (which may be changed) for arrays of all sizes, with the bits of
+        programs that are compiled for some. `stand_ins[k]`, which is no size that is known, stands
+        for size number k wherever a dimension is that.
+
+        Returns a function from the sizes, none of them 0 or 1, to an executable (None where another
+        way is better), or None if an instruction has no such form, or the platform does not do
+        this.
+        """
+        return None
+
     def find_movement(self, module: HloModule) -> LoadedExecutable | None:
         """A program for a small module that only moves data, without compiling it; None for other
         modules, or if the platform does not do this."""

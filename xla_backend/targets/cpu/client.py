@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import CustomCallAttributes
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.module import HloModule
 from xla_backend.process.bounded_cache import InternTable
@@ -20,7 +21,11 @@ from xla_backend.runtime.processes.joined import Joined, joined
 from xla_backend.runtime.target_code import TargetCode
 from xla_backend.targets.cpu.data_movement import find_movement
 from xla_backend.targets.cpu.elementwise_code import NotElementwise
-from xla_backend.targets.cpu.kept_programs import find_elementwise, find_program
+from xla_backend.targets.cpu.kept_programs import (
+    find_elementwise,
+    find_program,
+    find_size_classes,
+)
 from xla_backend.targets.cpu.movement_executable import MovementExecutable
 from xla_backend.targets.cpu.work_queue import reap
 from xla_backend.user_passes import user_passes
@@ -106,6 +111,15 @@ class CpuClient(HloClient):
             return None
         limit = _SERIAL_CYCLES / max(code.cycles_per_element, 1e-3)
         return lambda n: code.at(n, self._local[0]) if n <= limit else None
+
+    def compile_size_classes(
+        self, module: HloModule, stand_ins: Sequence[int], options: CompileOptions
+    ) -> Callable[[Sequence[int]], LoadedExecutable | None] | None:
+        try:
+            classes = find_size_classes(module, stand_ins, options)
+        except UnimplementedError:
+            return None
+        return lambda sizes: classes.at(sizes, self._local[0])
 
     def find_movement(self, module: HloModule) -> LoadedExecutable | None:
         movement = find_movement(module)

@@ -47,6 +47,7 @@ from xla_backend.targets.cpu.elementwise_code import (
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.loaded_code import load_code
 from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode
+from xla_backend.targets.cpu.size_classes import ClassFacts, SizeClasses
 from xla_backend.targets.cpu.target_options import target_for
 from xla_backend.user_passes import user_passes
 
@@ -55,7 +56,7 @@ _compile_code = on_first_use("xla_backend.targets.cpu.compiler", "compile_code")
 _compile_elementwise = on_first_use("xla_backend.targets.cpu.dynamic", "compile_elementwise")
 
 T = TypeVar("T")
-Facts = CodeFacts | ElementwiseFacts
+Facts = CodeFacts | ElementwiseFacts | ClassFacts
 # Types and dimensions of the arrays that a program takes and gives.
 Shapes = tuple[list[Any], list[Any]]
 # Options that change nothing about the code, or make it of another sort (`_sort`).
@@ -124,6 +125,48 @@ def find_elementwise(module: HloModule, options: CompileOptions) -> ElementwiseC
         return code, code.facts, [code.object_code]
 
     return _find("elementwise", ElementwiseFacts, module, options, load, make)
+
+
+def find_size_classes(
+    module: HloModule, stand_ins: Sequence[int], options: CompileOptions
+) -> SizeClasses:
+    """A program for all sizes, with what is known of it on disk; it is kept there as more becomes
+    known.
+
+    Raises:
+      UnimplementedError: an instruction has no form with run-time sizes.
+    """
+    name, kind = module.name, "size classes"
+    base = None if _is_watched(options) else key_parts(module, options)
+    if not cache_settings().enabled or base is None:
+        if not cache_settings().enabled:
+            announce(CacheEvent(Outcome.DISABLED, name))
+        return SizeClasses(module, stand_ins, options, None, lambda facts, objects: None)
+    target, shapes = target_for(options).key, shapes_of(module)
+    key = store.entry_key(kind, *base, repr(tuple(stand_ins)))
+    announce(CacheEvent(Outcome.REQUESTED, name, key))
+    start = time.perf_counter()
+
+    def keep(facts: ClassFacts, objects: Sequence[bytes]) -> None:
+        if _keep(key, kind, target, facts, objects, time.perf_counter() - start, shapes):
+            announce(CacheEvent(Outcome.KEPT, name, key))
+
+    content = store.load(key, kind, target)
+    if content is not None:
+        try:
+            found = read_entry(content, ClassFacts, shapes)
+            assert isinstance(found.facts, ClassFacts)
+            known = found.facts, found.objects
+            classes = SizeClasses(module, stand_ins, options, known, keep)
+        except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
+            store.refuse(key, kind, f"cannot be used ({error})")
+        else:
+            seconds = time.perf_counter() - start
+            saved = found.seconds - seconds
+            announce(CacheEvent(Outcome.FOUND, name, key, seconds, saved))
+            return classes
+    announce(CacheEvent(Outcome.NOT_FOUND, name, key))
+    return SizeClasses(module, stand_ins, options, None, keep)
 
 
 def _find(

@@ -9,7 +9,8 @@ extents: a nest for each reduction, then one for each shape of results; what lie
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
@@ -23,7 +24,7 @@ from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elements import Element, ElementalEmitter, Indices
 from xla_backend.kernels.from_hlo.reductions import Reduction
 from xla_backend.kernels.index import MOST_ELEMENTS, ZERO, Index, Parameter
-from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Value
+from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Loop, Value
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm import jit, objects
@@ -42,6 +43,10 @@ from xla_backend.targets.cpu.target_options import target_for
 
 # A program on fewer bytes is not worth releasing the interpreter lock.
 _TINY_BYTES = 1 << 17
+# What is subtracted from a size, at most, is told from another size.
+_MOST_FROM_SIZES = 8
+# Larger dimensions that are no stand-ins were computed from some.
+_LARGEST_KNOWN = 1 << 24
 _PLAIN = frozenset(
     {
         Opcode.PARAMETER,
@@ -119,7 +124,7 @@ def compile_sized(
     passes = [CallInliner(), OptBarrierElimination(), TupleSimplifier(), DeadCodeElimination()]
     Pipeline("run-time sizes", passes, options).run(module)
     assert module.entry is not None
-    lowering = _Lowering(module.entry, sizes)
+    lowering = SizedLowering(module.entry, sizes)
     kernel = lowering.builder.kernel
     if options.verify:
         verify_kernel(kernel)
@@ -173,12 +178,41 @@ class _Emitter(ElementalEmitter):
         return Index.of(b.compute(Opcode.MULTIPLY, type, factors, bounds=(0, MOST_ELEMENTS)))
 
 
-class _Lowering:
-    """The kernel of a module: a nest for each reduction, then the results."""
+class _SizesBuilder(LoopBuilder):
+    """Integers that a stand-in gives, as the last index is, are given by the size itself."""
 
-    def __init__(self, entry: Computation, sizes: Sequence[int]) -> None:
-        b = self.builder = LoopBuilder("entry")
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.sizes: Mapping[int, Parameter] = {}
+
+    def constant(self, type: PrimitiveType, value: object) -> Value:
+        if type in (PrimitiveType.S32, PrimitiveType.U32, PrimitiveType.S64, PrimitiveType.U64):
+            number = int(value)  # type: ignore[call-overload]
+            for size, parameter in self.sizes.items():
+                if abs(number - size) <= _MOST_FROM_SIZES:
+                    return self.index_value(Index.of(parameter) + (number - size), type)
+        return super().constant(type, value)
+
+
+class SizedLowering:
+    """The kernel of a module: a nest for each reduction, then the results.
+
+    Args:
+      widths: of each reduction, in order, how many lanes have partial results of their own; 0: none
+        have, each result is carried along in order. By default the schedule chooses.
+
+    Attributes:
+      in_lanes: the loops that are to run in so many lanes.
+    """
+
+    def __init__(
+        self, entry: Computation, sizes: Sequence[int], widths: Sequence[int] | None = None
+    ) -> None:
+        b = self.builder = LoopBuilder("entry") if widths is None else _SizesBuilder("entry")
         self.sizes = {d: b.parameter(f"n{k}", (0, MOST_ELEMENTS)) for k, d in enumerate(sizes)}
+        if isinstance(b, _SizesBuilder):
+            b.sizes = self.sizes
+        self.in_lanes: list[tuple[Loop, int]] = []
         roots = entry.outputs
         leaves: dict[Instruction, Buffer] = {}
         self.e = _Emitter(b, leaves, self.sizes)
@@ -187,17 +221,22 @@ class _Lowering:
         outputs = [self._buffer(f"out{i}", r, BufferRole.OUTPUT, i) for i, r in enumerate(roots)]
         self.temporaries: list[Instruction] = []
         finished: set[int] = set()
-        _check_all(entry)
-        for node in entry.post_order():
-            if node.opcode is Opcode.REDUCE:
-                if node in roots:
-                    finished.add(roots.index(node))
-                    leaves[node] = outputs[roots.index(node)]
-                else:
-                    number = len(self.temporaries)
-                    self.temporaries.append(node)
-                    leaves[node] = self._buffer(f"t{number}", node, BufferRole.SCRATCH, number)
-                self._reduction(node, leaves[node])
+        check_forms(entry, () if widths is None else sizes)
+        reductions = [node for node in entry.post_order() if node.opcode is Opcode.REDUCE]
+        for n, node in enumerate(reductions):
+            width = None if widths is None else widths[n]
+            if node in roots:
+                finished.add(roots.index(node))
+                leaves[node] = outputs[roots.index(node)]
+            elif widths is not None and n == len(reductions) - 1 and _all_follow(node, entry):
+                # What is computed from it alone is computed where it is.
+                self._reduction(node, None, width, dict(zip(roots, outputs)))
+                return
+            else:
+                number = len(self.temporaries)
+                self.temporaries.append(node)
+                leaves[node] = self._buffer(f"t{number}", node, BufferRole.SCRATCH, number)
+            self._reduction(node, leaves[node], width)
         groups: dict[tuple[int, ...], list[int]] = {}
         for i, root in enumerate(roots):
             if i not in finished:
@@ -211,11 +250,11 @@ class _Lowering:
         size = node.shape.num_elements if known else MOST_ELEMENTS
         return self.builder.buffer(name, node.shape.element_type, size, role, number)
 
-    def _open(self, sizes: Sequence[int]) -> Indices:
+    def _open(self, sizes: Sequence[int], in_lanes: bool = True) -> Indices:
         """Independent loops, the last one vectorisable."""
         index = []
         for i, size in enumerate(sizes):
-            last = i == len(sizes) - 1
+            last = in_lanes and i == len(sizes) - 1
             extent = self.sizes.get(size, size)
             var, _ = self.builder.open_loop(extent, independent=True, may_vectorize=last)
             index.append(var)
@@ -236,7 +275,14 @@ class _Lowering:
             self.e.store(output, at, element)
         self._close(len(dims))
 
-    def _reduction(self, node: Instruction, output: Buffer) -> None:
+    def _reduction(
+        self,
+        node: Instruction,
+        output: Buffer | None,
+        width: int | None,
+        following: Mapping[Instruction, Buffer] = MappingProxyType({}),
+    ) -> None:
+        """The nest of a reduction, which stores it in `output`, and results that follow from it."""
         e, b = self.e, self.builder
         operand, init = node.operands
         dims, reduced = operand.shape.dimensions, attrs(node).dimensions
@@ -244,7 +290,7 @@ class _Lowering:
         if 0 in kept:
             return
         reduction = Reduction(e, node.called[0], [operand.shape.element_type])
-        outer = self._open(kept)
+        outer = self._open(kept, in_lanes=not width)
         carried: list[Value] = reduction.widen(e.value(init, ()))
         along = [d for d in range(len(dims)) if d in reduced]
         if all(dims[d] for d in along):
@@ -253,21 +299,53 @@ class _Lowering:
                 position[d], carried = b.open_loop(
                     self.sizes.get(dims[d], dims[d]),
                     inits=carried,
-                    may_vectorize=d == along[-1] and reduction.lanes_allowed,
+                    may_vectorize=width is None and d == along[-1] and reduction.lanes_allowed,
                 )
             index = tuple(position[d] for d in range(len(dims)))
             carried = reduction.combine(carried, reduction.widen(e.value(operand, index)))
             combiner = reduction.combiner() if reduction.lanes_allowed else None
-            for _ in along:
+            for d in reversed(along):
+                loop = b.innermost
                 carried = b.close_loop(carried, combiner, reduction.identities())
+                if width and d == along[-1]:
+                    self.in_lanes.append((loop, width))
         (element,) = reduction.narrow(carried)
-        e.store(output, e.place(outer, kept), element)
+        at = e.place(outer, kept)
+        if output is not None:
+            e.store(output, at, element)
+        if following:
+            e.provided[node] = lambda node, index: element
+        for root, place in following.items():
+            e.store(place, at, e.value(root, outer))
         self._close(len(kept))
 
 
-def _check_all(entry: Computation) -> None:
-    """Raise unless all of the program has a form with run-time sizes."""
-    refused = [node for node in entry.post_order() if not _has_form(node, node is entry.root)]
+def _all_follow(node: Instruction, entry: Computation) -> bool:
+    """Whether all results have the dimensions of a node, and what depends on it needs no other
+    element of it than the one at its own place."""
+    if any(root.shape.dimensions != node.shape.dimensions for root in entry.outputs):
+        return False
+    following = {node}
+    for next in entry.post_order():
+        if next.opcode is not Opcode.TUPLE and any(o in following for o in next.operands):
+            if not next.opcode.is_elementwise:
+                return False
+            following.add(next)
+    return len(set(entry.outputs)) == len(entry.outputs)
+
+
+def check_forms(entry: Computation, stand_ins: Collection[int] = ()) -> None:
+    """Raise unless all of the program has a form with run-time sizes. `stand_ins`: of a program
+    whose integers tell sizes, too."""
+    refused = [
+        node
+        for node in entry.post_order()
+        if not _has_form(node, node is entry.root)
+        and not (stand_ins and _has_form_in_class(node, stand_ins))
+    ]
+    for node in entry.post_order() if stand_ins else ():
+        if any(d > _LARGEST_KNOWN and d not in stand_ins for d in node.shape.dimensions):
+            refused.append(node)
     refused.sort(key=lambda node: node.opcode in (Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT))
     if refused:
         origin = refused[0].metadata.op_name
@@ -275,6 +353,12 @@ def _check_all(entry: Computation) -> None:
             f"{refused[0].opcode.value} {refused[0].name!r}{f' of {origin}' if origin else ''} has "
             "no form with sizes that are known at run time only"
         )
+
+
+def _has_form_in_class(node: Instruction, stand_ins: Collection[int]) -> bool:
+    if node.opcode is Opcode.SLICE:
+        return not any(d in stand_ins for d in node.operands[0].shape.dimensions)
+    return node.opcode is Opcode.GATHER
 
 
 def _has_form(node: Instruction, is_root: bool) -> bool:

@@ -1,0 +1,152 @@
+"""What compiles programs for arrays of any sizes (`size_classes`).
+
+A module for stand-ins of the sizes is simplified once. What it computes is the same whatever they
+are, but for the order in which reductions put elements together: so the compiler's own fusion,
+lowering and schedule say for certain sizes what the order is, which takes a fraction of a
+millisecond. Code for an order has a loop with a run-time extent for each axis, and the lanes that
+the order says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.shape import Shape
+from xla_backend.kernels.from_hlo.lower import lower
+from xla_backend.kernels.ir import BufferRole, If, Kernel, Loop, LoopKind, Statement
+from xla_backend.kernels.schedule.lanes import vectorise
+from xla_backend.kernels.verifier import verify_kernel
+from xla_backend.llvm import objects
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.passes.call_inliner import CallInliner
+from xla_backend.passes.dce import DeadCodeElimination
+from xla_backend.passes.fusion import LoopFusion
+from xla_backend.passes.levels import pass_filter
+from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.row_fusion import RowFusion
+from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
+from xla_backend.passes.standard import expansion, simplification
+from xla_backend.passes.tuple_simplifier import TupleSimplifier
+from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
+from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.run_time_sizes import SizedLowering, check_forms
+from xla_backend.targets.cpu.schedule import schedule
+from xla_backend.targets.cpu.size_classes import Order, at_sizes
+from xla_backend.targets.cpu.target_options import target_for
+
+
+class CompiledClass(NamedTuple):
+    """Code for all sizes with one order; `temporaries` with stand-ins."""
+
+    object_code: bytes
+    temporaries: tuple[Shape, ...]
+
+
+class ClassCompiler:
+    """Compiles a program for all sizes.
+
+    Args:
+      module: for `stand_ins` of the sizes; it is changed.
+
+    Raises:
+      UnimplementedError: an instruction has no form with run-time sizes.
+    """
+
+    def __init__(
+        self, module: HloModule, stand_ins: Sequence[int], options: CompileOptions
+    ) -> None:
+        self.module = module
+        self._stand_ins = tuple(stand_ins)
+        self._options = options
+        self._run(
+            module,
+            [
+                CallInliner(),
+                expansion(options, SORT_TYPES),
+                simplification(options),
+                OptBarrierElimination(),
+                TupleSimplifier(),
+                DeadCodeElimination(),
+            ],
+        )
+        assert module.entry is not None
+        check_forms(module.entry, self._stand_ins)
+        self._reductions = [n for n in module.entry.post_order() if n.opcode is Opcode.REDUCE]
+
+    def _run(self, module: HloModule, passes: list[HloPass]) -> None:
+        pipeline = Pipeline("sizes", passes, self._options)
+        pipeline.selects = pass_filter(self._options)
+        pipeline.run(module)
+
+    def order(self, sizes: Sequence[int]) -> Order | None:
+        """In which order the program that is compiled for certain sizes reduces; None if there is
+        no code for it."""
+        if not self._reductions:
+            return ()
+        module = at_sizes(self.module, self._stand_ins, sizes)
+        self._run(module, [LoopFusion(), RowFusion(), DeadCodeElimination(), RowPlanAnnotator()])
+        assert module.entry is not None
+        found: list[int] = []
+        for node in module.entry.post_order():
+            called = [n for c in node.called for n in c] if node.opcode is Opcode.FUSION else [node]
+            if not any(n.opcode is Opcode.REDUCE for n in called):
+                continue
+            kernel = lower(node, "order")
+            if any(b.role is BufferRole.SCRATCH for b in kernel.buffers):
+                return None  # in parts
+            schedule(kernel, target_for(self._options), threads=False)
+            found += _widths(kernel.stages)
+        if len(found) == 1:
+            found *= len(self._reductions)
+        return tuple(found) if len(found) == len(self._reductions) else None
+
+    def compile(self, order: Order) -> CompiledClass:
+        """Code for all sizes with an order: `i32 entry(ptr args, ptr outs, ptr numbers)`, with
+        arrays of addresses; `numbers` are the sizes, and then addresses of temporaries."""
+        entry, options = self.module.entry, self._options
+        assert entry is not None
+        lowering = SizedLowering(entry, self._stand_ins, order)
+        kernel = lowering.builder.kernel
+        target = target_for(options)
+        schedule(kernel, target, threads=False)
+        for loop, width in lowering.in_lanes:
+            loop.may_vectorize = True
+            vectorise(kernel, loop, width)
+        if options.verify:
+            verify_kernel(kernel, after="schedule")
+        writer = ModuleWriter(target, options.fast_math)
+        _write_entry(writer, kernel)
+        object_code = objects.compile_object(writer.to_text(), target, cache=True)
+        return CompiledClass(object_code, tuple(node.shape for node in lowering.temporaries))
+
+
+def _widths(statements: Sequence[Statement]) -> Iterator[int]:
+    """The lanes of each reduction of a scheduled kernel."""
+    for s in statements:
+        if isinstance(s, Loop) and s.kind is LoopKind.LANES and s.combination is not None:
+            yield s.var.extent
+        elif isinstance(s, Loop) and s.carries:
+            yield 0
+        elif isinstance(s, Loop | If):
+            yield from _widths(s.body)
+
+
+def _write_entry(writer: ModuleWriter, kernel: Kernel) -> None:
+    arguments = [("ptr", name) for name in ("args", "outs", "numbers")]
+    w = writer.function("entry", arguments, result="i32")
+    sizes = [w.load("i64", w.gep("i64", "%numbers", k)) for k in range(len(kernel.parameters))]
+    tables = {
+        BufferRole.OPERAND: "%args",
+        BufferRole.OUTPUT: "%outs",
+        BufferRole.SCRATCH: w.gep("i64", "%numbers", len(sizes)),
+    }
+    emitter = KernelFunctions(writer).body(w, kernel, in_tables(w, kernel, tables))
+    for parameter, size in zip(kernel.parameters, sizes):
+        emitter.vars[parameter] = size
+    emitter.emit(kernel.stages)
+    w.ret("i32", "0")
