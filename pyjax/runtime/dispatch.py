@@ -400,7 +400,7 @@ def _compile_jaxpr(
             if generic.calls:
                 lowered = lambda: lower(closed, name, device.platform)
                 compiled = lambda: _compile_module(lowered(), device, options_now)
-                compile_when_used(program, generic.calls, compiled)
+                compile_when_used(program, generic.calls, compiled, ())
             return program
     hoisted, constants = hoist_constants(closed)
     spread = layouts.spread(device, hoisted, [x.sharding for x in constants])
@@ -415,7 +415,11 @@ def _compile_jaxpr(
 
     moved = device.client.find_movement(module) if plain else None
     if moved is not None:
-        return made(moved)
+        program = made(moved)
+        if moved.calls_until_compiled:
+            compiled = lambda: _compile_module(module.clone(), device, options_now)
+            compile_when_used(program, moved.calls_until_compiled, compiled, program.constants)
+        return program
     if not profiled_runs:
         return made(_compile_module(module, device, options_now))
     original = module.clone()  # compiling changes it

@@ -42,16 +42,23 @@ def recompile_when_measured(
 
 
 def compile_when_used(
-    program: Program, calls: int, compile_it: Callable[[], LoadedExecutable]
+    program: Program,
+    calls: int,
+    compile_it: Callable[[], LoadedExecutable],
+    constants: Sequence[DeviceArray],
 ) -> None:
-    """Have call number `calls` of a program for arrays of any sizes compile it for its shapes."""
+    """Have call number `calls` of a program for arrays of any sizes compile it for its shapes.
+
+    Args:
+      constants: that it takes then.
+    """
     left = iter(range(calls - 1))
     program.is_for_now = True
 
     def compile_used() -> Call:
         with because(lambda: f"it was called {calls} times with these shapes"):
             executable = compile_it()
-        return program.replace(executable, ())
+        return program.replace(executable, constants)
 
     _replace_when(program, lambda: next(left, None) is None, compile_used)
 

@@ -34,9 +34,20 @@ Dims = tuple["int | None", ...]
 # size is told by its value.
 STAND_INS = (1999999973, 1999999943, 1999999913, 1999999883)
 NO_NUMBERS = range(1999999800, 2000000000)
+_PLACES_OF_EXTREMES = frozenset({"argmax", "argmin"})
+# With updates that are written, or combined with what is there in the way that the name says.
+_SCATTERS = frozenset({"scatter", "scatter-add", "scatter-mul", "scatter-min", "scatter-max"})
 # Parameters that say which dimensions and sizes.
 _PLACES = frozenset(
-    {"broadcast_dimensions", "dimension", "dimension_numbers", "shape", "slice_sizes"}
+    {
+        "broadcast_dimensions",
+        "dimension",
+        "dimension_numbers",
+        "shape",
+        "slice_sizes",
+        "update_consts",
+        "update_jaxpr",
+    }
 )
 # Operands that are other numbers for other sizes, and numbers that no size gives.
 _TAKEN = {"add": (0, 1), "div": (1,), "sub": (0, 1)}
@@ -84,6 +95,8 @@ class Axes:
         self._sizes: list[int] = []
         self._alone: set[int] = set()  # axes that are not joined with others
         self._values: list[_Value] = []
+        # Arrays of one axis, with those of several that have the same elements.
+        self._flat: list[tuple[_Value, _Value]] = []
         self._drawn: list[_Value] = []  # random bits
         self._steps: list[_Step] = []
         self.scalars: list[np.ndarray] = []
@@ -189,6 +202,11 @@ class Axes:
                 raise _OtherProgram
             result = self._fresh(aval)
             self._drawn.append(result)
+        elif primitive.name in _PLACES_OF_EXTREMES:
+            result, params = self._reduced(operands[0], aval, params)
+            self._alone.add(self._axis_of(operands[0], params["axes"]))
+        elif primitive.name in _SCATTERS:
+            result = self._scattered(operands, aval, params)
         elif primitive.name == "gather":
             result = self._gathered(operands, aval, params)
         else:
@@ -209,11 +227,17 @@ class Axes:
     def _reshaped(self, operand: _Operand, aval: ShapedArray) -> _Value:
         if isinstance(operand, Literal):
             raise _OtherProgram
-        axes = [axis for axis in operand.dims if axis is not None]
-        if [n for n in aval.shape if n != 1] != [self._sizes[axis] for axis in axes]:
-            raise _OtherProgram
-        rest = iter(axes)
-        return self._fresh(aval, tuple([None if n == 1 else next(rest) for n in aval.shape]))
+        axes = _axes(operand.dims)
+        sizes = [n for n in aval.shape if n != 1]
+        if sizes == [self._sizes[axis] for axis in axes]:
+            rest = iter(axes)
+            return self._fresh(aval, tuple([None if n == 1 else next(rest) for n in aval.shape]))
+        result = self._fresh(aval)
+        for flat, other in ((result, operand), (operand, result)):
+            if len(_axes(flat.dims)) == 1:
+                self._flat.append((flat, other))
+                return result
+        raise _OtherProgram
 
     def _reduced(
         self, operand: _Operand, aval: ShapedArray, params: Mapping[str, Any]
@@ -225,6 +249,14 @@ class Axes:
             raise _OtherProgram  # one element and the initial value
         kept = tuple([axis for d, axis in enumerate(dims) if d not in along])
         return self._fresh(aval, kept), {**params, "axes": tuple(along)}
+
+    def _axis_of(self, operand: _Operand, along: Sequence[int]) -> int:
+        """The axis of the only dimension that an operation goes along."""
+        assert isinstance(operand, _Value)
+        (axis,) = [operand.dims[d] for d in along]
+        if axis is None:
+            raise _OtherProgram
+        return axis
 
     def _gathered(
         self, operands: Sequence[_Operand], aval: ShapedArray, params: Mapping[str, Any]
@@ -254,6 +286,34 @@ class Axes:
         ]
         return self._fresh(aval, tuple(dims))
 
+    def _scattered(
+        self, operands: Sequence[_Operand], aval: ShapedArray, params: Mapping[str, Any]
+    ) -> _Value:
+        """Whole parts of an array that are updated, for each of an array of indices."""
+        array, indices, updates = operands
+        dn = params["dimension_numbers"]
+        if (
+            isinstance(array, Literal)
+            or isinstance(indices, Literal)
+            or isinstance(updates, Literal)
+            or len(dn.scatter_dims_to_operand_dims) != 1
+            or dn.inserted_window_dims != dn.scatter_dims_to_operand_dims
+            or dn.operand_batching_dims
+            or indices.dims[-1] is not None
+        ):
+            raise _OtherProgram
+        (along,) = dn.scatter_dims_to_operand_dims
+        if array.dims[along] is None:
+            raise _OtherProgram
+        self._alone.add(array.dims[along])
+        whole = iter([axis for d, axis in enumerate(array.dims) if d != along])
+        places = iter(indices.dims)
+        for d, axis in enumerate(updates.dims):
+            other = next(whole) if d in dn.update_window_dims else next(places)
+            if axis is not None or other is not None:
+                self._unify(axis, other)
+        return self._fresh(aval, array.dims)
+
     # -- numbers -----------------------------------------------------------------------------------
 
     def _take_numbers(self) -> None:
@@ -281,9 +341,7 @@ class Axes:
 
     def _join(self) -> None:
         """Find the axes that are joined with the one before them, and number the others."""
-        rows = [
-            [self._root(axis) for axis in value.dims if axis is not None] for value in self._values
-        ]
+        rows = [[self._root(axis) for axis in _axes(value.dims)] for value in self._values]
         after: dict[int, int | None] = {}
         before: dict[int, int | None] = {}
         for row in rows:
@@ -296,6 +354,13 @@ class Axes:
         for axis in self._alone:
             after[self._root(axis)] = before[self._root(axis)] = None
         joined = {b for b, a in before.items() if a is not None and a != b and after.get(a) == b}
+        for flat, several in self._flat:
+            (whole,) = map(self._root, _axes(flat.dims))
+            begins = [a for a in map(self._root, _axes(several.dims)) if a not in joined]
+            if whole in joined or len(begins) != 1:
+                raise _OtherProgram
+            self._parents[whole] = begins[0]
+        rows = [[self._root(axis) for axis in row] for row in rows]
         heads = list(dict.fromkeys(axis for row in rows for axis in row if axis not in joined))
         self._number = {axis: k for k, axis in enumerate(heads)}
         self.sizes: tuple[int, ...] = tuple([self._size(axis, joined, after) for axis in heads])
@@ -338,9 +403,12 @@ class Axes:
         return (tuple(inputs), tuple(steps), tuple([operand(x) for x in self._results]))
 
     def _key(self, step: _Step) -> Any:
-        if step.primitive in reduction_primitives:
-            return self._reduced_axes(step)
+        if "axes" in step.params:
+            others = {k: v for k, v in step.params.items() if k != "axes"}
+            return self._reduced_axes(step), exact_key(tuple(others.items()))
         params = {k: v for k, v in step.params.items() if k not in _PLACES}
+        if "update_jaxpr" in step.params:
+            return exact_key(tuple(params.items())), self._numbers_of_scatter(step), ()
         if "slice_sizes" in step.params:
             return exact_key(tuple(params.items())), self._numbers_of_gather(step), ()
         places = () if "dimension" not in step.params else self._place(step)
@@ -387,6 +455,18 @@ class Axes:
             start_indices_batching_dims=tuple([place for _, place in batching]),
         )
 
+    def _numbers_of_scatter(self, step: _Step) -> Any:
+        """Its dimension numbers on axes."""
+        dn = step.params["dimension_numbers"]
+        array, _, updates = (self._starts(x) for x in step.operands)
+        along = (array.index(dn.inserted_window_dims[0]),)
+        windows = [k for k, d in enumerate(updates) if d in dn.update_window_dims]
+        return dn._replace(
+            update_window_dims=tuple(windows),
+            inserted_window_dims=along,
+            scatter_dims_to_operand_dims=along,
+        )
+
     def _starts(self, operand: _Operand) -> list[int]:
         """The dimensions at which the axes of an array begin."""
         assert isinstance(operand, _Value)
@@ -420,11 +500,15 @@ class Axes:
     def _bound(self, step: _Step, values: Sequence[Any], sizes: Sequence[int]) -> Any:
         if step.primitive is None:
             return values[0]
-        if step.primitive in reduction_primitives:
+        if "axes" in step.params:
             params = {**step.params, "axes": self._reduced_axes(step)}
             return step.primitive.bind1(*values, **params)
         shape = self._shape(step.result, sizes)
-        if step.primitive.name == "gather":
+        if "update_jaxpr" in step.params:
+            vectors = self._vectors(step.operands[1], values[1], sizes)
+            params = {**step.params, "dimension_numbers": self._numbers_of_scatter(step)}
+            return step.primitive.bind1(values[0], vectors, values[2], **params)
+        if "slice_sizes" in step.params:
             return self._bound_gather(step, values, sizes)
         if step.primitive.name == "iota":
             params = {**step.params, "shape": shape, "dimension": self._place(step)}
@@ -438,20 +522,25 @@ class Axes:
 
     def _bound_gather(self, step: _Step, values: Sequence[Any], sizes: Sequence[int]) -> Any:
         (array, indices), dn = step.operands, self._numbers_of_gather(step)
-        assert isinstance(array, _Value) and isinstance(indices, _Value)
-        shape = self._shape(indices, sizes)
-        vectors = broadcast_in_dim_p.bind1(
-            values[1],
-            shape=(*shape, 1),
-            broadcast_dimensions=tuple(range(len(shape))),
-            sharding=None,
-        )
+        assert isinstance(array, _Value)
+        vectors = self._vectors(indices, values[1], sizes)
         taken = {*dn.start_index_map, *dn.operand_batching_dims}
         whole = self._shape(array, sizes)
         parts = tuple([1 if d in taken else n for d, n in enumerate(whole)])
         params = {**step.params, "dimension_numbers": dn, "slice_sizes": parts}
         assert step.primitive is not None
         return step.primitive.bind1(values[0], vectors, **params)
+
+    def _vectors(self, indices: _Operand, value: Any, sizes: Sequence[int]) -> Any:
+        """Indices as vectors of one."""
+        assert isinstance(indices, _Value)
+        shape = self._shape(indices, sizes)
+        return broadcast_in_dim_p.bind1(
+            value,
+            shape=(*shape, 1),
+            broadcast_dimensions=tuple(range(len(shape))),
+            sharding=None,
+        )
 
     def _spread_to(self, operand: _Operand, value: Any, step: _Step, shape: tuple[int, ...]) -> Any:
         """An operand with the axes of the result; scalars stay, but for those that are spread."""
@@ -464,6 +553,10 @@ class Axes:
         return broadcast_in_dim_p.bind1(
             value, shape=shape, broadcast_dimensions=places, sharding=None
         )
+
+
+def _axes(dims: Dims) -> list[int]:
+    return [axis for axis in dims if axis is not None]
 
 
 def axes_of(closed: ClosedJaxpr) -> Axes | None:

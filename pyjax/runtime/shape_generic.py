@@ -41,7 +41,7 @@ _CALLS = 100
 _CALLS_OF_LARGE = 5
 # It gains nothing where there is little to do, and vectors are filled.
 _TINY = 1 << 8
-_SMALL = 1 << 12
+_SMALL = 1 << 11
 _LONG_ROW = 16
 
 Maker = Callable[[int], LoadedExecutable | None]
@@ -106,12 +106,14 @@ def _find_for_axes(
     executable = None if maker is None else maker(axes.sizes)
     if executable is None:
         return None
-    return Generic(executable, axes.scalars, _calls(largest, axes.sizes[-1]))
+    return Generic(executable, axes.scalars, _calls(executable, largest, axes.sizes[-1]))
 
 
-def _calls(largest: int, row: int) -> int:
+def _calls(executable: LoadedExecutable, largest: int, row: int) -> int:
     """After how many calls a program is compiled for its shapes. `row`: its last axis."""
-    if largest <= _TINY or (largest <= _SMALL and row >= _LONG_ROW):
+    direct = executable.direct
+    is_native = direct is not None and direct.entry is not None  # to those who call it
+    if is_native and (largest <= _TINY or (largest <= _SMALL and row >= _LONG_ROW)):
         return 0
     return _CALLS if largest <= _LARGEST else _CALLS_OF_LARGE
 

@@ -40,6 +40,19 @@ PROGRAMS = {
     "rows": lambda x: x[jnp.asarray([0, -1, 0, 1])],
     "taken": lambda x: jnp.take(x, jnp.asarray([1, 99999, -1]), axis=-1),
     "along": lambda x: jnp.take_along_axis(x, jnp.zeros_like(x[..., :1], int) - 1, -1),
+    "argmax of all": lambda x: jnp.argmax(x),
+    "flattened": lambda x: pyjax.jit(lambda x: jnp.cos(jnp.ravel(x)) * 2)(x),
+    "unflattened": lambda x: pyjax.jit(lambda y: y.reshape(2, -1).sum(0))(
+        jnp.ravel(x)[: x.size // 2 * 2]
+    ),
+    "argmax": lambda x: jnp.argmax(x, -1),
+    "argmin": lambda x: jnp.argmin(jnp.floor(x), 0),
+    "set": lambda x: x.at[jnp.asarray([1, -1, 99999, 1])].set(7),
+    "rows are set": lambda x: x.at[jnp.asarray([1, 0, 1])].set(x[:1] + 1),
+    "added": lambda x: x.at[jnp.asarray([1, -1, 1, 0, 1])].add(x[1]),
+    "one axis": lambda x: jnp.ravel(x).at[jnp.asarray([5, -1, 5, 2, 5])].add(jnp.ravel(x)[:1]),
+    "largest": lambda x: x.at[jnp.asarray([1, -1, 1, 0, 1])].max(x[1]),
+    "columns": lambda x: x.at[..., jnp.asarray([1, 0, 1])].multiply(3),
     "bits": lambda x: pyjax.random.bits(pyjax.random.key(3), x.shape),
     "uniform": lambda x: pyjax.random.uniform(pyjax.random.key(3), x.shape, x.dtype),
     "normal": lambda x: pyjax.random.normal(pyjax.random.key(3), x.shape, x.dtype),
@@ -141,6 +154,7 @@ def _axes(f, *shapes):
         (lambda x: x.max((1, 3)), [(2, 1, 3, 4)], (6, 4)),
         (lambda x: x[:, None] * x, [(5,)], (5,)),
         (lambda x: x.reshape(1, 6, 1, 4) + 1, [(6, 4)], (24,)),
+        (lambda x: x.reshape(-1) + 1, [(6, 4)], (24,)),
     ],
 )
 def test_axes(f, shapes, sizes):
@@ -151,6 +165,7 @@ def test_axes(f, shapes, sizes):
     "f, shapes",
     [
         (lambda x: x.reshape(4, 6), [(6, 4)]),
+        (lambda x: x.reshape(-1) + x.sum(0).sum(), [(6, 4)]),
         (lambda x: x @ x, [(4, 4)]),
         (lambda x: x.sum(0), [(1, 4)]),
         (lambda x: x + 1, [(0, 4)]),

@@ -273,6 +273,8 @@ class LoadedExecutable:
       device: the first of those that it was compiled for.
       topology: its participants; where there are several, they are run by `execute_together`.
       aliases: output leaf -> parameter leaf whose memory it takes over (donation).
+      calls_until_compiled: after how many calls a program that was not compiled for its shapes is
+        better so; 0: never.
       held_bytes: code, constants, and what is kept to show the program's stages.
       temp_size, code_bytes: of memory for values between two steps, and of generated code.
       uses_context: whether executions can tell contexts apart. If not, one may serve for many.
@@ -290,6 +292,7 @@ class LoadedExecutable:
     topology: Topology = ALONE
     aliases: Mapping[int, int] = MappingProxyType({})
     held_bytes: int = 1 << 16
+    calls_until_compiled: int = 0
     temp_size: int = 0
     code_bytes: int = 0
     uses_context: bool = True

@@ -121,6 +121,10 @@ class ElementalEmitter:
             )
         return handler(self, node, index)
 
+    def place(self, index: Sequence[Index], dimensions: Sequence[int]) -> Index:
+        """The row-major offset of an element."""
+        return linearize(index, dimensions)
+
     def load(self, buffer: Buffer, linear: Index, type: P, *, mutable: bool = False) -> Element:
         load = self.builder.load
         if type.is_complex:

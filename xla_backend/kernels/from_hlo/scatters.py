@@ -72,14 +72,14 @@ def scatter_nest(
     if 0 in dims or 0 in operand_dims:
         return
     opcode = _combined_in_any_grouping(node) if in_parts else None
-    blocks = 1 if opcode is None else _count_blocks(node)
+    blocks = 1 if opcode is None else count_blocks(node)
     if opcode is None or blocks == 1:
         _scatter_windows(e, node, outputs)
     else:
         _scatter_in_blocks(e, node, outputs[0], opcode, blocks)
 
 
-def _walk_order(node: Instruction) -> list[int]:
+def walk_order(node: Instruction) -> list[int]:
     """The dimensions of the updates, outermost loop first."""
     return [*scatter_dims(node), *attrs(node).update_window_dims]
 
@@ -95,7 +95,7 @@ def _scatter_windows(
     many, of the outermost loop, instead of all."""
     b = e.builder
     dims = scatter_operands(node)[2][0].shape.dimensions
-    order = _walk_order(node)
+    order = walk_order(node)
     at: list[Index] = [constant(0)] * len(dims)
     for n, d in enumerate(order):
         is_window = d in attrs(node).update_window_dims
@@ -126,7 +126,7 @@ def _combined_in_any_grouping(node: Instruction) -> Opcode | None:
     return opcode
 
 
-def _count_blocks(node: Instruction) -> int:
+def count_blocks(node: Instruction) -> int:
     """How many blocks the updates of a scatter are cut into, a power of two: as many as there are
     enough updates for."""
     inputs, _, updates = scatter_operands(node)
@@ -142,7 +142,7 @@ def _scatter_in_blocks(
     e: ElementalEmitter, node: Instruction, output: Buffer, opcode: Opcode, blocks: int
 ) -> None:
     b, type, size = e.builder, output.element_type, output.size
-    rows = scatter_operands(node)[2][0].shape.dimensions[_walk_order(node)[0]]
+    rows = scatter_operands(node)[2][0].shape.dimensions[walk_order(node)[0]]
     chunk, rest = divmod(rows, blocks)
     count = blocks + (rest > 0)
     number = sum(1 for buffer in b.kernel.buffers if buffer.role is BufferRole.SCRATCH)
@@ -232,7 +232,7 @@ def combine_into(
     """Combine one element of each of the updates of a scatter into its place; the arrays begin at
     `base` of the outputs."""
     operands, _, updates = scatter_operands(node)
-    linear = base + linearize(target, operands[0].shape.dimensions)
+    linear = base + e.place(target, operands[0].shape.dimensions)
     new = [e.value(u, at) for u in updates]
     # The place is one of the operand whatever the guard says; only if updates go on side by side
     # may another one write there. A combination that ignores the old value needs no load: any

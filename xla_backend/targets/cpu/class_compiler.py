@@ -13,10 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.kernels.from_hlo.lower import lower
+from xla_backend.kernels.from_hlo.scatters import count_blocks
 from xla_backend.kernels.ir import BufferRole, If, Kernel, Loop, LoopKind, Statement
 from xla_backend.kernels.schedule.lanes import vectorise
 from xla_backend.kernels.verifier import verify_kernel
@@ -36,7 +38,7 @@ from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
 from xla_backend.targets.cpu.run_time_sizes import SizedLowering, check_forms
 from xla_backend.targets.cpu.schedule import schedule
-from xla_backend.targets.cpu.size_classes import Order, at_sizes
+from xla_backend.targets.cpu.size_classes import IN_TURN, Order, at_sizes
 from xla_backend.targets.cpu.target_options import target_for
 
 
@@ -76,7 +78,10 @@ class ClassCompiler:
         )
         assert module.entry is not None
         check_forms(module.entry, self._stand_ins)
-        self._reductions = [n for n in module.entry.post_order() if n.opcode is Opcode.REDUCE]
+        nodes = module.entry.post_order()
+        # Those that look for an extreme and its place find the same in any order.
+        self._reductions = [n for n in nodes if _has_order(n)]
+        self._scatters = [n for n in nodes if n.opcode is Opcode.SCATTER]
 
     def _run(self, module: HloModule, passes: list[HloPass]) -> None:
         pipeline = Pipeline("sizes", passes, self._options)
@@ -86,15 +91,21 @@ class ClassCompiler:
     def order(self, sizes: Sequence[int]) -> Order | None:
         """In which order the program that is compiled for certain sizes reduces; None if there is
         no code for it."""
-        if not self._reductions:
+        if not self._reductions and not self._scatters:
             return ()
         module = at_sizes(self.module, self._stand_ins, sizes)
-        self._run(module, [LoopFusion(), RowFusion(), DeadCodeElimination(), RowPlanAnnotator()])
         assert module.entry is not None
+        scatters = [n for n in module.entry if n.opcode is Opcode.SCATTER]
+        if any(count_blocks(node) > 1 for node in scatters):
+            return None  # in parts
+        in_turn = (IN_TURN,) * len(scatters)
+        if not self._reductions:
+            return in_turn
+        self._run(module, [LoopFusion(), RowFusion(), DeadCodeElimination(), RowPlanAnnotator()])
         found: list[int] = []
         for node in module.entry.post_order():
             called = [n for c in node.called for n in c] if node.opcode is Opcode.FUSION else [node]
-            if not any(n.opcode is Opcode.REDUCE for n in called):
+            if not any(_has_order(n) for n in called):
                 continue
             kernel = lower(node, "order")
             if any(b.role is BufferRole.SCRATCH for b in kernel.buffers):
@@ -103,7 +114,7 @@ class ClassCompiler:
             found += _widths(kernel.stages)
         if len(found) == 1:
             found *= len(self._reductions)
-        return tuple(found) if len(found) == len(self._reductions) else None
+        return (*found, *in_turn) if len(found) == len(self._reductions) else None
 
     def compile(self, order: Order) -> CompiledClass:
         """Code for all sizes with an order: `i32 entry(ptr args, ptr outs, ptr numbers)`, with
@@ -123,6 +134,10 @@ class ClassCompiler:
         _write_entry(writer, kernel)
         object_code = objects.compile_object(writer.to_text(), target, cache=True)
         return CompiledClass(object_code, tuple(node.shape for node in lowering.temporaries))
+
+
+def _has_order(node: Instruction) -> bool:
+    return node.opcode is Opcode.REDUCE and not node.shape.is_tuple
 
 
 def _widths(statements: Sequence[Statement]) -> Iterator[int]:

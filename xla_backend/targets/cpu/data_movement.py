@@ -36,9 +36,13 @@ from xla_backend.targets.cpu.routines.move_tables import (
     number_of_result,
 )
 
-# Larger ones are worth code of their own: for their strides, and for several threads.
-_MOST_BYTES = 1 << 16
-_MOST_STEPS = 6000
+# Larger ones are worth code of their own, for their strides and for several threads, if they are
+# used again: it takes as long to make as many runs of the moves.
+_SMALL_BYTES = 1 << 16
+_SMALL_STEPS = 6000
+# At most, for one run.
+_MOST_BYTES = 1 << 22
+_MOST_STEPS = 1 << 20
 _MOST_INSTRUCTIONS = 64
 
 
@@ -171,11 +175,13 @@ class Movement(NamedTuple):
       moves: in their order; results behind the outputs are temporaries.
       temporaries: their sizes in bytes.
       constants: what sources with an address are in.
+      is_small: whether code of its own would gain nothing.
     """
 
     moves: tuple[Move, ...]
     temporaries: tuple[int, ...]
     constants: tuple[np.ndarray, ...]
+    is_small: bool
 
 
 def find_movement(module: HloModule) -> Movement | None:
@@ -218,13 +224,17 @@ class _Reader:
     def _planned(self, results: list[Buffer]) -> Movement:
         made = dict.fromkeys(target.buffer for _, target in self.copies)
         temporaries = [buffer for buffer in made if buffer not in results]
-        if sum(buffer.nbytes for buffer in made) > 2 * _MOST_BYTES:
+        nbytes = sum(buffer.nbytes for buffer in made)
+        if nbytes > 2 * _MOST_BYTES:
             raise OtherProgramError
         planner = _Planner({buffer: k for k, buffer in enumerate([*results, *temporaries])})
         moves = [planner.move(*copy) for copy in self.copies if 0 not in copy[1].dims]
-        if sum(map(_steps, moves)) > _MOST_STEPS:
+        steps = sum(map(_steps, moves))
+        if steps > _MOST_STEPS:
             raise OtherProgramError
-        return Movement(tuple(moves), tuple(b.nbytes for b in temporaries), tuple(self.constants))
+        is_small = nbytes <= _SMALL_BYTES and steps <= _SMALL_STEPS
+        sizes = tuple(b.nbytes for b in temporaries)
+        return Movement(tuple(moves), sizes, tuple(self.constants), is_small)
 
     def run(self, computation: Computation, arguments: Sequence[View]) -> list[View]:
         """The views of what a computation gives."""

@@ -12,6 +12,8 @@ from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.move_tables import SYMBOL, table
 from xla_backend.targets.cpu.work_queue import QueuedCode
 
+# A large program that is called again is better compiled.
+_CALLS_OF_LARGE = 5
 _Entry = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 
 
@@ -25,6 +27,7 @@ class MovementExecutable(NativeExecutable):
         parameters = [p.shape for p in module.entry.parameters]
         super().__init__(device, parameters, [node.shape for node in module.entry.outputs])
         self.module = module
+        self.calls_until_compiled = 0 if movement.is_small else _CALLS_OF_LARGE
         self._constants = movement.constants  # the table has their addresses
         self._table = ctypes.create_string_buffer(table(movement.moves))
         address = kernel_library()[SYMBOL]

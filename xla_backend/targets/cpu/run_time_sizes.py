@@ -22,7 +22,14 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elements import Element, ElementalEmitter, Indices
+from xla_backend.kernels.from_hlo.first_extremes import direction_of
 from xla_backend.kernels.from_hlo.reductions import Reduction
+from xla_backend.kernels.from_hlo.scatters import (
+    combine_into,
+    scatter_operands,
+    scatter_target,
+    walk_order,
+)
 from xla_backend.kernels.index import MOST_ELEMENTS, ZERO, Index, Parameter
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Loop, Value
 from xla_backend.kernels.printer import kernel_to_text
@@ -160,7 +167,7 @@ class _Emitter(ElementalEmitter):
             return self.value(node.operands[0], tuple(ZERO if d == 1 else next(kept) for d in dims))
         return super()._produce(node, index)
 
-    def place(self, index: Indices, dimensions: Sequence[int]) -> Index:
+    def place(self, index: Sequence[Index], dimensions: Sequence[int]) -> Index:
         """The row-major offset of an element."""
         at = ZERO
         for position, size in zip(index, dimensions):
@@ -223,20 +230,31 @@ class SizedLowering:
         finished: set[int] = set()
         check_forms(entry, () if widths is None else sizes)
         reductions = [node for node in entry.post_order() if node.opcode is Opcode.REDUCE]
-        for n, node in enumerate(reductions):
-            width = None if widths is None else widths[n]
-            if node in roots:
-                finished.add(roots.index(node))
-                leaves[node] = outputs[roots.index(node)]
-            elif widths is not None and n == len(reductions) - 1 and _all_follow(node, entry):
+        chosen = iter(() if widths is None else widths)
+        for node in reductions:
+            width = None if widths is None or node.shape.is_tuple else next(chosen)
+            if node is reductions[-1] and widths is not None and _all_follow(node, entry):
                 # What is computed from it alone is computed where it is.
-                self._reduction(node, None, width, dict(zip(roots, outputs)))
+                self._reduction(node, [None], width, dict(zip(roots, outputs)))
                 return
-            else:
-                number = len(self.temporaries)
-                self.temporaries.append(node)
-                leaves[node] = self._buffer(f"t{number}", node, BufferRole.SCRATCH, number)
-            self._reduction(node, leaves[node], width)
+            places: list[Buffer | None] = []
+            for value in _values_of(node):
+                if value is None:
+                    places.append(None)
+                elif value in roots:
+                    finished.add(roots.index(value))
+                    leaves[value] = outputs[roots.index(value)]
+                else:
+                    number = len(self.temporaries)
+                    self.temporaries.append(value)
+                    leaves[value] = self._buffer(f"t{number}", value, BufferRole.SCRATCH, number)
+                if value is not None:
+                    places.append(leaves[value])
+            self._reduction(node, places, width)
+        for i, root in enumerate(roots):
+            if root.opcode is Opcode.SCATTER:
+                finished.add(i)
+                self._scatter(root, outputs[i])
         groups: dict[tuple[int, ...], list[int]] = {}
         for i, root in enumerate(roots):
             if i not in finished:
@@ -275,23 +293,44 @@ class SizedLowering:
             self.e.store(output, at, element)
         self._close(len(dims))
 
+    def _scatter(self, node: Instruction, output: Buffer) -> None:
+        """Updates in their order."""
+        (source,), _, (updates,) = scatter_operands(node)
+        self._pointwise([source], [output])
+        b, a, dims = self.builder, attrs(node), updates.shape.dimensions
+        order = walk_order(node)
+        at: list[Index] = [ZERO] * len(dims)
+        for d in order:
+            is_window = d in a.update_window_dims
+            at[d], _ = b.open_loop(
+                self.sizes.get(dims[d], dims[d]),
+                independent=is_window or a.unique_indices,
+                may_vectorize=d == order[-1] and is_window,
+            )
+        target, inside = scatter_target(self.e, node, at)
+        assert inside is None or isinstance(inside, Value)
+        combine_into(self.e, node, [output], tuple(at), target, inside)
+        self._close(len(order))
+
     def _reduction(
         self,
         node: Instruction,
-        output: Buffer | None,
+        outputs: Sequence[Buffer | None],
         width: int | None,
         following: Mapping[Instruction, Buffer] = MappingProxyType({}),
     ) -> None:
-        """The nest of a reduction, which stores it in `output`, and results that follow from it."""
+        """The nest of a reduction, which stores what it gives, and results that follow from it."""
         e, b = self.e, self.builder
-        operand, init = node.operands
-        dims, reduced = operand.shape.dimensions, attrs(node).dimensions
-        kept = node.shape.dimensions
+        count = len(node.operands) // 2
+        operands, inits = node.operands[:count], node.operands[count:]
+        dims, reduced = operands[0].shape.dimensions, attrs(node).dimensions
+        kept = tuple(n for d, n in enumerate(dims) if d not in reduced)
         if 0 in kept:
             return
-        reduction = Reduction(e, node.called[0], [operand.shape.element_type])
+        types = [o.shape.element_type for o in operands]
+        reduction = Reduction(e, node.called[0], types, direction_of(node))
         outer = self._open(kept, in_lanes=not width)
-        carried: list[Value] = reduction.widen(e.value(init, ()))
+        carried: list[Value] = reduction.widen([e.value(init, ()) for init in inits])
         along = [d for d in range(len(dims)) if d in reduced]
         if all(dims[d] for d in along):
             position = dict(zip([d for d in range(len(dims)) if d not in reduced], outer))
@@ -302,28 +341,41 @@ class SizedLowering:
                     may_vectorize=width is None and d == along[-1] and reduction.lanes_allowed,
                 )
             index = tuple(position[d] for d in range(len(dims)))
-            carried = reduction.combine(carried, reduction.widen(e.value(operand, index)))
+            elements = reduction.widen([e.value(o, index) for o in operands])
+            carried = reduction.accumulate(carried, elements)
             combiner = reduction.combiner() if reduction.lanes_allowed else None
             for d in reversed(along):
                 loop = b.innermost
                 carried = b.close_loop(carried, combiner, reduction.identities())
                 if width and d == along[-1]:
                     self.in_lanes.append((loop, width))
-        (element,) = reduction.narrow(carried)
+        results = reduction.narrow(carried)
         at = e.place(outer, kept)
-        if output is not None:
-            e.store(output, at, element)
+        for output, element in zip(outputs, results):
+            if output is not None:
+                e.store(output, at, element)
         if following:
-            e.provided[node] = lambda node, index: element
+            e.provided[node] = lambda node, index: results[0]
         for root, place in following.items():
             e.store(place, at, e.value(root, outer))
         self._close(len(kept))
 
 
+def _values_of(node: Instruction) -> list[Instruction | None]:
+    """What a reduction gives, by the instructions that have it; None: nobody reads it."""
+    if not node.shape.is_tuple:
+        return [node]
+    values: list[Instruction | None] = [None] * len(node.shape.tuple_shapes)
+    for user in node.users:
+        values[user.tuple_index] = user
+    return values
+
+
 def _all_follow(node: Instruction, entry: Computation) -> bool:
     """Whether all results have the dimensions of a node, and what depends on it needs no other
     element of it than the one at its own place."""
-    if any(root.shape.dimensions != node.shape.dimensions for root in entry.outputs):
+    others = any(root.shape.dimensions != node.shape.dimensions for root in entry.outputs)
+    if others or node.shape.is_tuple or node in entry.outputs:
         return False
     following = {node}
     for next in entry.post_order():
@@ -358,6 +410,13 @@ def check_forms(entry: Computation, stand_ins: Collection[int] = ()) -> None:
 def _has_form_in_class(node: Instruction, stand_ins: Collection[int]) -> bool:
     if node.opcode is Opcode.SLICE:
         return not any(d in stand_ins for d in node.operands[0].shape.dimensions)
+    if node.opcode is Opcode.SCATTER:
+        users = [user for user in node.users if user.opcode is not Opcode.TUPLE]
+        return not users and not node.shape.is_tuple
+    if node.opcode is Opcode.REDUCE:
+        return direction_of(node) is not None
+    if node.opcode is Opcode.GET_TUPLE_ELEMENT:
+        return node.operands[0].opcode is Opcode.REDUCE
     return node.opcode is Opcode.GATHER
 
 

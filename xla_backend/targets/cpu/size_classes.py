@@ -35,7 +35,9 @@ _SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
 _MOST_SIZES = 512
 
 # Of each reduction, in how many lanes it has partial results; 0: its elements follow each other.
+# Then for each scatter that its updates do.
 Order = tuple[int, ...]
+IN_TURN = -1
 
 
 class ClassFacts(Value):
@@ -145,7 +147,7 @@ class SizeClasses:
 
     @property
     def _without_reductions(self) -> Order | None:
-        """The order of all sizes, where nothing is reduced."""
+        """The order of all sizes, where there is none."""
         return () if self._codes[0].order == () else None
 
     def facts(self) -> ClassFacts:

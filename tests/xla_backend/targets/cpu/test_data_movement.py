@@ -186,8 +186,8 @@ def test_places_that_are_known_when_it_runs(index):
 
 _OTHERS = {
     "arithmetic": "x = f32[4] parameter(0)\n  ROOT y = f32[4] negate(x)",
-    "large": """x = f32[200,200] parameter(0)
-  ROOT y = f32[200,200] transpose(x), dimensions={1,0}""",
+    "large": """x = f32[2000,2000] parameter(0)
+  ROOT y = f32[2000,2000] transpose(x), dimensions={1,0}""",
     "places of other types": """p = f32[5,7] parameter(0)
   i = u8[] parameter(1)
   ROOT row = f32[1,1] dynamic-slice(p, i, i), dynamic_slice_sizes={1,1}""",
