@@ -106,6 +106,14 @@ def test_bits_are_those_of_the_compiled_program(name, monkeypatch):
     _check_bits(monkeypatch, PROGRAMS[name], [_array(s, "float32") for s in SHAPES])
 
 
+def test_bits_for_any_number_of_threads(monkeypatch):
+    x = _array((700, 900), "float32")  # large enough for several
+    for threads in (1, 2, 7):
+        with pyjax.num_threads(threads):
+            for name in ("mean of rows", "sum of columns", "a row is added", "rows", "added"):
+                _check_bits(monkeypatch, PROGRAMS[name], [x])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32", "complex64"])
@@ -216,6 +224,15 @@ def test_a_program_that_is_called_often_is_compiled_for_its_shapes(monkeypatch):
         results.append(np.asarray(jnp.mean(x, -1)).tobytes())
         assert len(compiled) == (call >= 3)
     assert len(set(results)) == 1
+
+
+def test_fast_math_looks_at_numbers():
+    x = jnp.ones((20, 30))
+    mean = pyjax.jit(lambda x: x.mean(-1))
+    assert _classes_made_by(lambda: mean(x)) == 1
+    pyjax.clear_caches()
+    fast = pyjax.jit(lambda x: x.mean(-1), compiler_options={"xla_cpu_enable_fast_math": True})
+    assert _classes_made_by(lambda: fast(x)) == 0
 
 
 def test_threads_that_meet_sizes_at_once():
