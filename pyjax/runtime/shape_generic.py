@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyjax._config.registry import trace_context
 from pyjax.core.avals import ShapedArray
 from pyjax.core.compile_log import LOWERING, compiling, timed
 from pyjax.core.exact_keys import exact_key
@@ -104,7 +105,9 @@ def _find_for_axes(
         with compiling(module.name, client):
             return client.compile_size_classes(module, stand_ins, options)
 
-    maker = _makers_for_axes.make((axes.structure, client, options), compile_it)
+    # Options decide how random bits are made.
+    key = (axes.structure, client, options, trace_context())
+    maker = _makers_for_axes.make(key, compile_it)
     executable = None if maker is None else maker(axes.sizes)
     if executable is None:
         return None

@@ -226,6 +226,15 @@ def test_a_program_that_is_called_often_is_compiled_for_its_shapes(monkeypatch):
     assert len(set(results)) == 1
 
 
+@pytest.mark.parametrize("n", [6, 7, 4096])
+def test_streams_of_random_bits_are_told_apart(n, monkeypatch):
+    run = lambda: pyjax.random.bits(pyjax.random.key(3), (n,))
+    new = np.asarray(run())
+    with pyjax.threefry_partitionable(False):
+        old = np.asarray(run())
+        assert old.tobytes() == _specialised(monkeypatch, run).tobytes() != new.tobytes()
+
+
 def test_fast_math_looks_at_numbers():
     x = jnp.ones((20, 30))
     mean = pyjax.jit(lambda x: x.mean(-1))
@@ -233,6 +242,17 @@ def test_fast_math_looks_at_numbers():
     pyjax.clear_caches()
     fast = pyjax.jit(lambda x: x.mean(-1), compiler_options={"xla_cpu_enable_fast_math": True})
     assert _classes_made_by(lambda: fast(x)) == 0
+
+
+def test_a_class_without_code_is_not_kept(recwarn):
+    """The first sizes that it met are summed in parts, which has no code for all sizes."""
+    x = jnp.asarray(np.arange(4 * 90_000, dtype=np.float32).reshape(4, -1) % 7)
+    unusual = pyjax.jit(lambda x: (x * 1.2345 + 5.4321).sum(-1))
+    for _ in range(2):
+        unusual(x)
+        pyjax.clear_caches()
+    unusual(x[:, :50])
+    assert not recwarn.list
 
 
 def test_threads_that_meet_sizes_at_once():

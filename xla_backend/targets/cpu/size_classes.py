@@ -141,7 +141,7 @@ class SizeClasses:
                 self._by_sizes[sizes] = code
             # Not for each of many sizes: a file is written.
             is_new = is_new or len(self._by_sizes).bit_count() == 1
-        if is_new:
+        if is_new and self._codes:
             self._keep(self.facts(), [c.object_code for c in self._codes])
         return code
 
