@@ -205,7 +205,7 @@ class Axes:
         elif primitive.name in _PLACES_OF_EXTREMES:
             result, params = self._reduced(operands[0], aval, params)
             self._alone.add(self._axis_of(operands[0], params["axes"]))
-        elif primitive.name in _SCATTERS:
+        elif primitive.name in _SCATTERS and _combines_as_named(eqn):
             result = self._scattered(operands, aval, params)
         elif primitive.name == "gather":
             result = self._gathered(operands, aval, params)
@@ -553,6 +553,11 @@ class Axes:
         return broadcast_in_dim_p.bind1(
             value, shape=shape, broadcast_dimensions=places, sharding=None
         )
+
+
+def _combines_as_named(eqn: JaxprEqn) -> bool:
+    """Whether the name of a scatter says what it does with updates: applied functions have none."""
+    return eqn.primitive.name != "scatter" or eqn.params["update_jaxpr"] is None
 
 
 def _axes(dims: Dims) -> list[int]:

@@ -178,6 +178,7 @@ def test_axes(f, shapes, sizes):
         (lambda x: x.sum(0), [(1, 4)]),
         (lambda x: x + 1, [(0, 4)]),
         (lambda x: (x, 2.0), [(3, 4)]),
+        (lambda x: x.at[x[0].astype(int)].apply(jnp.sin), [(3, 4)]),
         (lambda x: lax.convert_element_type(x, np.int32) + NO_NUMBERS[5], [(3, 4)]),
     ],
 )
