@@ -22,7 +22,7 @@ from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import new_error
-from pyjax.core.structural import reshape
+from pyjax.core.structural import as_split, reshape
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_structure, tree_unflatten
 
 
@@ -174,7 +174,7 @@ def _unit_block(aval: ShapedArray, total: int, offset: int) -> Any:
     columns = lax.broadcasted_iota(np.dtype(np.int32), shape, 1)
     shift = lax.full_like(columns, offset)
     unit = lax.convert_element_type(lax.eq(rows, lax.add(columns, shift)), dtype)
-    return reshape(unit, (total, *aval.shape))
+    return as_split(reshape(unit, (total, *aval.shape)), aval.with_dim(0, total).split)
 
 
 def _unravel(example: Any, axis: int, array: Any) -> Any:

@@ -257,6 +257,8 @@ class PjitFunction:
             x if type(x) in _WITH_SPEC else self._as_array(x, i, in_tree)
             for i, x in enumerate(leaves)
         ]
+        if self._shardings.inputs is not None:
+            arrays = [*self._shardings.moved(arrays, in_tree)]
         if self._device is not None:
             self._check_places(arrays, in_tree)
             if not isinstance(self._device, DeviceGroup):  # how they lie there, the program knows

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import fail, new_error
 from pyjax.core.pytree import tree_unflatten
-from pyjax.core.tree_util import broadcast_prefix, keystr, tree_flatten, tree_flatten_with_path
+from pyjax.core.tree_util import (
+    PyTreeDef,
+    broadcast_prefix,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+)
 from pyjax.interpreters.traced_function import TracedFunction
 from pyjax.lax.sharding_constraint import sharding_constraint_p
 from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.placement import argument_over
 from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings, result_shardings
+from pyjax.sharding.mesh import AbstractMesh, Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import (
     NamedSharding,
@@ -81,6 +87,31 @@ class JitShardings:
             found = [own if own is not None else other for own, other in zip(wanted, found)]
         return ProgramLayouts(inputs, found, place.mesh)
 
+    def moved(self, arrays: Sequence[Any], in_tree: PyTreeDef) -> Sequence[Any]:
+        """Arguments that lie on other devices than `in_shardings` say, brought there. They are cut
+        alike already: nothing else is done to an array without being asked for.
+
+        Raises:
+          ValueError: one is cut otherwise.
+        """
+        committed = [x for x in arrays if type(x) is DeviceArray and x.committed]
+        if self.inputs is None or not committed:
+            return arrays
+        args, kwargs = tree_unflatten(in_tree, arrays)
+        if kwargs:
+            return arrays  # which is refused later
+        found = list(arrays)
+        wanted = _spread("arguments", self.inputs, args, [x.aval for x in arrays])
+        for number, (to, x) in enumerate(zip(wanted, arrays)):
+            if to is None or type(x) is not DeviceArray or not x.committed:
+                continue
+            if isinstance(to, NamedSharding) and isinstance(to.mesh, AbstractMesh):
+                continue
+            if not to.is_equivalent_to(x.sharding, x.ndim):
+                _check_cut_alike(to, x.sharding, number, x.aval)
+                found[number] = argument_over(to, x)
+        return found
+
     def of_arguments(self, traced: TracedFunction, arrays: Sequence[Any]) -> Shardings:
         """How the arguments of a program are to lie, or lie; None: nothing is said.
 
@@ -93,16 +124,9 @@ class JitShardings:
             lies = _lies(x)
             if wanted is not None and lies is None:
                 lies = _of_committed(x)
-            if wanted is None or lies is None or wanted.is_equivalent_to(lies, np.ndim(x)):
-                found.append(lies if wanted is None else wanted)
-                continue
-            fail(
-                ValueError,
-                "Sharding passed to jit does not match the sharding on the respective arg. Got "
-                f"sharding: {wanted}, arg sharding: {lies} for leaf {number} of the arguments.",
-                "an array that was put somewhere stays there",
-                "device_put the argument to the sharding that jit was given, or leave that out",
-            )
+            if wanted is not None and lies is not None:
+                _check_cut_alike(wanted, lies, number, abstractify(x))
+            found.append(lies if wanted is None else wanted)
         return found
 
     def constrained(self, traced: TracedFunction, results: Sequence[Any]) -> list[Any]:
@@ -135,6 +159,38 @@ class JitShardings:
             return []
         avals = traced.out_avals
         return _spread("results", self._outputs, tree_unflatten(traced.out_tree, avals), avals)
+
+
+def _check_cut_alike(wanted: Sharding, lies: Sharding, number: int, aval: Any) -> None:
+    """Raise ValueError for an argument of which the devices, in their order, have other parts."""
+    if wanted.memory_kind == lies.memory_kind and _parts(wanted, aval) == _parts(lies, aval):
+        return
+    fail(
+        ValueError,
+        "Sharding passed to jit does not match the sharding on the respective arg. Got "
+        f"sharding: {_described(wanted)}, arg sharding: {_described(lies)} for leaf {number} of "
+        f"the arguments, {aval.str_short()}.",
+        "an array that was put somewhere is moved to other devices, each of which takes the part "
+        "of one; it is not cut anew",
+        "device_put the argument to the sharding that jit was given, or leave that out",
+    )
+
+
+def _parts(sharding: Sharding, aval: Any) -> Any:
+    """Which part each device has, in their order; of an array that all have, None."""
+    if sharding.is_fully_replicated:
+        return None
+    parts = sharding.devices_indices_map(aval.shape)
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+        return [parts[d] for d in sharding.mesh.devices.flat]
+    return [*parts.values()]
+
+
+def _described(sharding: Sharding) -> str:
+    """A sharding with its devices, which meshes do not print."""
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+        return f"{sharding} over devices {[d.id for d in sharding.mesh.devices.flat]}"
+    return str(sharding)
 
 
 def _lies(x: Any) -> Sharding | None:

@@ -24,6 +24,7 @@ from pyjax.core.tree_util import (
 from pyjax.interpreters import batching
 from pyjax.interpreters.flat_function import FlatFunction
 from pyjax.interpreters.ref_checks import check_aliases
+from pyjax.interpreters.splits import names_of
 
 
 def vmap(
@@ -106,7 +107,7 @@ def vmap(
         ]
         split = any(type(getattr(x, "aval", None)) is MeshArray for x in leaves)
         if split:
-            _check_split_alike(leaves, dims)
+            _check_split_alike(leaves, dims, mesh_axes)
         flat = FlatFunction(fun, in_tree, kwargs=True)
         debug = DebugInfo("vmap", fun, in_tree)
         if any(map(is_ref, leaves)):
@@ -133,8 +134,11 @@ def vmap(
     return vmap_f
 
 
-def _check_split_alike(leaves: Sequence[Any], dims: Sequence[Any]) -> None:
-    """Along axes of type Explicit all mapped dimensions are split alike.
+def _check_split_alike(
+    leaves: Sequence[Any], dims: Sequence[Any], mesh_axes: tuple[Any, ...]
+) -> None:
+    """Along axes of type Explicit all mapped dimensions are split alike, what is not mapped is not
+    split along the same axes, and `spmd_axis_name` names no others.
 
     Raises:
       ValueError: they are not.
@@ -149,6 +153,27 @@ def _check_split_alike(leaves: Sequence[Any], dims: Sequence[Any]) -> None:
                 f"inconsistent axis specs: {found[0]} vs {entry}",
                 f"the arguments are {', '.join(a.str_short() for a, _ in avals)}",
                 "lay one of them out as the others before: jax.sharding.reshard(x, P(...)).",
+            )
+    along = () if not found or found[0] is None else found[0]
+    along = along if isinstance(along, tuple) else (along,)
+    if mesh_axes and along and along != mesh_axes:
+        raise new_error(
+            ValueError,
+            "Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is allowed. "
+            f"Got spmd_axis_name={mesh_axes} and arrays sharded on explicit_mesh_axis={along}",
+            f"the arguments are {', '.join(a.str_short() for a, _ in avals)}",
+            "leave spmd_axis_name out: types say along which axes they are split.",
+        )
+    for x, dim in zip(leaves, dims):
+        aval = abstractify(x)
+        if dim is None and aval.split is not None and {*names_of(aval.split.entries)} & {*along}:
+            raise new_error(
+                ValueError,
+                "Unmapped values passed to vmap cannot be sharded along the mesh axis you are "
+                f"vmapping over. Got type: {aval.str_short(True)}, in_axes: None and vmapped mesh "
+                f"axis: {along}",
+                "each device has some of what is mapped, and is to have all of what is not",
+                "lay it out as a whole one along that axis before: jax.sharding.reshard(x, P(...))",
             )
 
 

@@ -7,6 +7,7 @@ Primitives with programs inside have the types of these (`AS_TYPED`). Layer: int
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -49,6 +50,9 @@ class Operation(NamedTuple):
 SplitRule = Callable[[Operation], Sequence[Entries | Split]]
 
 split_rules: dict[Primitive, SplitRule | None] = {}
+# Those that are told in `out_sharding` over which axes results are sums still to be made, which
+# their rules check.
+told_of_sums: set[Primitive] = set()
 # In place of a rule: results have their types already.
 AS_TYPED = None
 
@@ -80,7 +84,13 @@ def split_results(
     """
     meshes = [a.split.mesh for a in operands if a.split is not None]
     if not meshes:
-        return results
+        told = params.get("out_sharding") if primitive in told_of_sums else None
+        if told is None:
+            for aval in results:
+                if isinstance(aval, ShapedArray) and aval.split is not None:
+                    _check_divisible(aval.shape, aval.split)
+            return results
+        meshes = [told.mesh]
     if primitive in split_rules:
         rule = split_rules[primitive]
     elif is_program(primitive):
@@ -108,6 +118,7 @@ def _with_entries(operation: Operation, aval: Any, found: Entries | Split) -> An
     if not isinstance(aval, ShapedArray):
         return aval
     split = found if isinstance(found, Split) else Split(operation.mesh, found)
+    _check_divisible(aval.shape, split)
     aval = aval.with_split(split)
     names = list(names_of(split.entries))
     if len(names) != len({*names}):
@@ -119,6 +130,23 @@ def _with_entries(operation: Operation, aval: Any, found: Entries | Split) -> An
             "lay an operand out anew before: jax.sharding.reshard(x, P(...)).",
         )
     return aval
+
+
+def _check_divisible(shape: tuple[Any, ...], split: Split) -> None:
+    """Raise ValueError where axes cut a dimension in parts of several sizes."""
+    for dim, (size, entry) in enumerate(zip(shape, split.entries)):
+        names = tuple(names_of((entry,)))
+        parts = math.prod(split.mesh.shape[name] for name in names)
+        if isinstance(size, int) and size % parts:
+            fail(
+                ValueError,
+                f"Sharding spec {names} implies that array axis {dim} is partitioned {parts} times,"
+                f" but does not evenly divide the dimension size {size}. Got shape: {shape} and "
+                f"mesh {split.mesh}",
+                "each device is to have a part of the same size",
+                "lay the array out as a whole one along this dimension, reshard(x, P(...)), or say "
+                "otherwise how the result is to be split: out_sharding=P(...).",
+            )
 
 
 def _no_rule(operation: Operation) -> Sequence[Entries | Split]:
@@ -159,13 +187,14 @@ def _how_to_sum(mesh: Any) -> str:
 def elementwise(operation: Operation) -> list[Split]:
     """A dimension is split as that of operands in which it is; these agree."""
     unreduced, reduced = _sums(operation)
-    known = [(a.shape, entries_of(a)) for a in operation.operands if len(a.shape)]
+    known = [entries_of(a) for a in operation.operands if len(a.shape)]
+    rank = max(map(len, known))
+    known = [(None,) * (rank - len(entries)) + entries for entries in known]
     merged: list[Any] = []
-    for at in range(len(known[0][0])):
-        # What is stretched has no say, if it is whole.
-        said = {e[at] for shape, e in known if not (shape[at] == 1 and e[at] is None)} - {None}
+    for at in range(rank):
+        said = {entries[at] for entries in known} - {None}
         if len(said) > 1:
-            texts = ", ".join(str(entries) for _, entries in known)
+            texts = ", ".join(map(str, known))
             fail(
                 ShardingTypeError,
                 f"{operation.primitive} got incompatible shardings for broadcasting: {texts}.",

@@ -196,12 +196,13 @@ class StagingTrace(Trace):
             source = attributed(source, attributes)
         if len(out_avals) == 1:  # nearly all equations
             (aval,) = out_avals
+            if type(aval) is MeshArray and not self._has_mesh_types:
+                self._has_mesh_types = True
+                atoms, (aval,) = self._over_meshes(primitive, atoms, out_avals, params)
             var = Var(aval)
             self.eqns.append(JaxprEqn(atoms, [var], primitive, params, effects, source))
             if effects:
                 self._note_effects(effects)
-            if type(aval) is MeshArray:
-                self._has_mesh_types = True
             return [JaxprTracer(self, aval, var, source)]
         if any(type(a) is MeshArray for a in out_avals):
             self._has_mesh_types = True

@@ -32,7 +32,7 @@ from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
 from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups
 from pyjax.lax.collectives_lowering import lowering_over_mesh, reduction
-from pyjax.lax.common import aval_of, dtype_of, is_inexact, scalar_like
+from pyjax.lax.common import BOOL, NUMBER, aval_of, check_dtype, dtype_of, is_inexact, scalar_like
 from pyjax.lax.compare import eq, full_value, select
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.creation import iota
@@ -210,6 +210,8 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
     if not leaves:
         return x
     names = names_of(axis_name)
+    for v in leaves:
+        check_dtype(name, aval_of(v), NUMBER | BOOL)
     leaves = [convert_element_type(v, dtype_of(v)) if aval_of(v).weak_type else v for v in leaves]
     if name == "psum":
         leaves = [

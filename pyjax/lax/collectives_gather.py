@@ -36,8 +36,7 @@ from pyjax.lax.collectives import (
 )
 from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups, group_size
 from pyjax.lax.collectives_lowering import lowering_over_mesh
-from pyjax.lax.common import aval_of, canonical_axis, dtype_of, shape_of
-from pyjax.lax.convert import convert_element_type
+from pyjax.lax.common import NUMBER, aval_of, canonical_axis, check_dtype, shape_of
 from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import reduce_sum
@@ -357,6 +356,7 @@ def psum_scatter(
       axis_name: of one axis, or of several, along which positions are counted as along one.
       axis_index_groups: lists of positions, all of one size: sums and slices are of groups.
     Raises:
+      TypeError: the dtype is not of numbers.
       ValueError: the dimension's size is not the axis size (tiled: not a multiple of it).
 
     >>> pyjax.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(jnp.ones((2, 2)))
@@ -367,6 +367,7 @@ def psum_scatter(
     size = group_size(names, groups)
 
     def one(v: Array) -> Array:
+        check_dtype("psum_scatter", aval_of(v), NUMBER)
         at = canonical_axis("psum_scatter", scatter_dimension, len(shape_of(v)))
         extent = shape_of(v)[at]
         if extent % size or (not tiled and extent != size):
@@ -375,8 +376,6 @@ def psum_scatter(
                 f"psum_scatter operand scatter dimension size {extent} must "
                 f"{'be divisible by' if tiled else 'match'} shard_count {size}",
             )
-        if dtype_of(v) == np.bool_:
-            v = convert_element_type(v, np.int32)
         summed = _is_sum(v, names, groups)
         for name in names:
             params = {

@@ -11,8 +11,9 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.extended_dtypes import is_extended
+from pyjax.core.manual_types import without_sums
 from pyjax.core.primitive import Primitive
-from pyjax.core.structural import add_jaxvals
+from pyjax.core.structural import add_jaxvals, as_split
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, not_mapped
 from pyjax.interpreters.rules import (
@@ -48,8 +49,10 @@ from xla_backend.hlo.types import PrimitiveType
 
 
 def full_value(x: ArrayLike, value: complex) -> Array:
-    """An array of `value` with x's shape and dtype."""
-    return expand_to(scalar_like(value, x), aval_of(x).shape, ())
+    """An array of `value` with x's shape and dtype, split over mesh axes of type Explicit as x."""
+    aval = aval_of(x)
+    filled = expand_to(scalar_like(value, x), aval.shape, ())
+    return filled if aval.split is None else as_split(filled, without_sums(aval).split)
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -355,13 +358,17 @@ def _clamp_jvp(primals: Sequence[Array], tangents: Sequence[Any]) -> tuple[list[
     masks = (
         # The lower bound is in force unless the upper bound undercuts it, as in min(max(x, low),
         # high).
-        lambda: select(lower, stretch(lt(low, high), shape), full_value(lower, False)),
+        lambda: select(
+            lower,
+            as_split(stretch(lt(low, high), shape), aval_of(lower).split),
+            full_value(lower, False),
+        ),
         lambda: _inside(ans, low, x, high),
         lambda: upper,
     )
     for t, mask in zip(tangents, masks):
         if type(t) is not ad.Zero:
-            t = stretch(t, shape)
+            t = as_split(stretch(t, shape), without_sums(aval_of(ans)).split)
             total = _plus(total, select(mask(), t, full_value(t, 0)))
     return [ans], [total]
 

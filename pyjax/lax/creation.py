@@ -24,6 +24,7 @@ from pyjax.lax.common import (
     canonical_shape,
     is_floating,
     is_integer,
+    shape_of,
 )
 from pyjax.lax.compare import eq, ge
 from pyjax.lax.convert import convert, convert_element_type, wide_integer
@@ -96,6 +97,11 @@ def broadcasted_iota(
         dimension=operator.index(dimension),
         sharding=None if out_sharding is None else out_sharding_of("iota", out_sharding),
     )
+
+
+def iota_like(x: ArrayLike, dtype: Any, dimension: int) -> Array:
+    """Places along a dimension of an array, split over mesh axes of type Explicit as it is."""
+    return as_split(broadcasted_iota(dtype, shape_of(x), dimension), aval_of(x).split)
 
 
 # -- full ------------------------------------------------------------------------------------------

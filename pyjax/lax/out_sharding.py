@@ -6,7 +6,8 @@ from typing import Any
 
 from pyjax.core.errors import fail
 from pyjax.interpreters.batching import running_split
-from pyjax.sharding.mesh import AbstractMesh, get_abstract_mesh
+from pyjax.interpreters.splits import names_of
+from pyjax.sharding.mesh import AbstractMesh, AxisType, get_abstract_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, says_nothing
 
@@ -103,6 +104,15 @@ def batched_sharding(sharding: Any, dim: int, ndim: int) -> Any:
     if not isinstance(sharding, NamedSharding):
         return sharding
     along = running_split()
-    entries = [*padded(sharding.spec, ndim)]
+    entries = [*padded(sharding.spec, ndim).partitions]
     entries.insert(dim, None if along is None else along.entries[0])
-    return sharding.update(spec=sharding.spec.update(partitions=entries))
+    spec = sharding.spec.update(partitions=entries)
+    if along is None:
+        return sharding.update(spec=spec)
+    # Where types are not to say how operands are split, they do of what is mapped.
+    mesh = sharding.mesh
+    names = {*names_of(along.entries)}
+    kinds = [
+        AxisType.Explicit if n in names else k for n, k in zip(mesh.axis_names, mesh.axis_types)
+    ]
+    return NamedSharding(mesh.update(axis_types=tuple(kinds)), spec)

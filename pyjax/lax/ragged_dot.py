@@ -23,6 +23,7 @@ from pyjax.lax.nary import expand_to
 from pyjax.lax.reshard import computed_as
 from pyjax.lax.shape import reshape, transpose
 from pyjax.lax.shape_join import concatenate
+from pyjax.sharding.splits import explicit_context
 
 _ROWS_BY_GROUPS = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
@@ -148,6 +149,7 @@ def ragged_dot_general(
         may have fewer matrices than there are groups. Default 0.
       out_sharding: how the result lies over mesh axes of type Explicit.
     Raises:
+      NotImplementedError: there are mesh axes of type Explicit, and no out_sharding.
       TypeError: not exactly one ragged dimension; group dimensions, sizes or offset do not fit.
 
     >>> numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
@@ -163,6 +165,17 @@ def ragged_dot_general(
         )
         operands = (lhs, rhs, group_sizes, group_offset)
         return computed_as("ragged_dot_general", out_sharding, plain, *operands)
+    if explicit_context() or any(
+        (split := aval_of(x).split) is not None and split.mesh.explicit_axes for x in (lhs, rhs)
+    ):
+        fail(
+            NotImplementedError,
+            "Explicit sharding inference for ragged_dot_general is not currently implemented. "
+            "Please specify out_sharding.",
+            "along mesh axes of type Explicit types say how the result is split, and which rows "
+            "meet which matrix is known only when it runs",
+            "lax.ragged_dot(x, w, sizes, out_sharding=P(...)).",
+        )
     numbers = ragged_dot_dimension_numbers
     (contract, rhs_contract), (batch, rhs_batch) = canonical_dot_dimensions(
         "ragged_dot_general", numbers.dot_dimension_numbers

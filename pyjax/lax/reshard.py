@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.avals import MeshArray, Split, sharding_of_split
+from pyjax.core.errors import ShardingTypeError, fail
 from pyjax.core.jaxpr import JaxprEqn
-from pyjax.core.structural import as_split, reshard_p
-from pyjax.core.trace import Tracer
+from pyjax.core.structural import as_split, broadcast_in_dim, broadcast_in_dim_p, reshard_p
+from pyjax.core.trace import Tracer, state
 from pyjax.core.tree_util import tree_map
 from pyjax.interpreters import ad
 from pyjax.interpreters.layouts import Known, Layout, layout_rules, layout_sources
 from pyjax.interpreters.rules import LINEAR
-from pyjax.interpreters.splits import AS_TYPED, names_of, split_rules
+from pyjax.interpreters.splits import AS_TYPED, Operation, elementwise, names_of, split_rules
 from pyjax.lax.common import aval_of
 from pyjax.lax.nary import define
 from pyjax.lax.out_sharding import batched_sharding, check_context, explicit_sharding, padded
@@ -90,7 +91,7 @@ def reshard_to(x: Any, target: NamedSharding) -> Any:
     sharding.shard_shape(tuple(np.shape(x)))
     if isinstance(mesh, Mesh):
         resolve_device(sharding)  # or an error that says what is wrong
-    elif not isinstance(x, Tracer):
+    elif not isinstance(x, Tracer) and state.traces[0].is_eval:
         return x
     return reshard_p.bind1(x, dst_sharding=sharding)
 
@@ -109,6 +110,42 @@ def result_as(name: str, x: Any, device: Any, out_sharding: Any) -> Any:
     """The result of a function that makes arrays, where its `device=` says, or as its
     `out_sharding=` does."""
     return laid_out_as(name, x, out_sharding) if device is None else result_on(x, device)
+
+
+def broadcast_alike(arrays: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """Arrays broadcast to a shape by NumPy's rule, all split as an elementwise operation on them
+    would be.
+
+    Raises:
+      ShardingTypeError: they are split along a dimension by different axes.
+    """
+    avals = [aval_of(x) for x in arrays]
+    mesh = next((a.split.mesh for a in avals if a.split is not None), None)
+    if mesh is not None:
+        split = elementwise(Operation(broadcast_in_dim_p, mesh, avals, [avals[0]], {}))[0]
+        split = split._replace(entries=(None,) * (len(shape) - len(split.entries)) + split.entries)
+    found = []
+    for x, aval in zip(arrays, avals):
+        if aval.shape != shape:
+            dims = range(len(shape) - aval.ndim, len(shape))
+            x = broadcast_in_dim(x, shape, tuple(dims))
+        found.append(x if mesh is None else as_split(x, split))
+    return found
+
+
+def check_whole_along(name: str, x: Any, dims: Sequence[int]) -> None:
+    """Raise ShardingTypeError for an array that is split along a dimension in which single elements
+    are looked up."""
+    aval = aval_of(x)
+    if aval.split is not None and any(aval.split.entries[d] is not None for d in dims):
+        fail(
+            ShardingTypeError,
+            f"{name}: how the result is split could not be resolved unambiguously (or would "
+            f"require collectives on inputs). Got operand={aval.str_short()}",
+            f"elements along dimensions {tuple(dims)} may be on other devices",
+            "lay the array out as a whole one along them before: reshard(x, P(...)); or use "
+            "`.at[...].get(out_sharding=)`.",
+        )
 
 
 # -- without types ---------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from pyjax.lax.common import (
     shape_of,
 )
 from pyjax.lax.compare import eq, eq_to_p, lt_to_p, ne, select
-from pyjax.lax.creation import broadcasted_iota
+from pyjax.lax.creation import iota_like
 from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
 from pyjax.lax.nary import define
@@ -148,8 +148,7 @@ def _sort_jvp(
     dimension: int,
     **params: Any,
 ) -> tuple[list[Any], list[Any]]:
-    shape = shape_of(primals[0])
-    order = broadcasted_iota(np.int32, shape, dimension)
+    order = iota_like(primals[0], np.dtype(np.int32), dimension)
     *outs, order = sort_p.bind(*primals, order, dimension=dimension, **params)
     return outs, [t if type(t) is ad.Zero else take_along(t, order, dimension) for t in tangents]
 

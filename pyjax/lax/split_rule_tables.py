@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyjax.interpreters.rules import all_primitives
-from pyjax.interpreters.splits import split_rules
+from pyjax.interpreters.splits import split_rules, told_of_sums
 from pyjax.lax import (  # noqa: F401  (their primitives have rules)
     bitwise,
     buffer_callbacks,
@@ -41,3 +41,4 @@ from pyjax.lax.windows import convolution, reduce_window, windowed_select  # noq
 
 for _rules in (dimensions.RULES, split_rules_indexing.RULES, split_rules_products.RULES):
     split_rules.update({all_primitives[name]: rule for name, rule in _rules.items()})
+told_of_sums.update(all_primitives[name] for name in ("dot_general", "reduce_sum"))

@@ -118,7 +118,11 @@ def _reshape(operation: Operation, entries: Entries) -> Sequence[Any]:
     if not any(entry is not None for entry in entries):
         return (None,) * len(new)
     groups = None if operation.params["dimensions"] is not None else _groups(old, new)
-    if groups is None or sum(a != b for a, b in _sizes(groups, old, new)) > 1:
+    if (
+        groups is None
+        or sum(a != b for a, b in _sizes(groups, old, new)) > 1
+        or any(len(before) > 1 and len(after) > 1 for before, after in groups)
+    ):
         raise _reshape_error(operation)
     found: list[Any] = [None] * len(new)
     for before, after in groups:
@@ -266,7 +270,16 @@ def _unstack(operation: Operation, entries: Entries) -> Sequence[Any]:
 
 
 def _sort(operation: Operation) -> Sequence[Result]:
-    found, dim = elementwise(operation), operation.params["dimension"]
+    dim, splits = operation.params["dimension"], _each(operation)
+    if any(split != splits[0] for split in splits):
+        fail(
+            ShardingTypeError,
+            "Arguments to sort must have equal shardings, got: "
+            f"{' '.join(map(str, operation.entries))}",
+            f"the operands are {operation.texts()}",
+            "lay them out alike before: jax.sharding.reshard(x, jax.typeof(y).sharding).",
+        )
+    found = elementwise(operation)
     entries = found[0].entries
     _check_whole(
         entries[dim],
@@ -278,10 +291,11 @@ def _sort(operation: Operation) -> Sequence[Result]:
 
 
 def _top_k(operation: Operation, entries: Entries) -> Sequence[Any]:
-    axis = operation.params["axis"]
+    params = operation.params
+    axis = params["axis"] if "axis" in params else params["reduction_dimension"]
     _check_whole(
         entries[axis],
-        f"top_k operand must be unsharded over axis {axis}. Got operand "
+        f"{operation.primitive} operand must be unsharded over axis {axis}. Got operand "
         f"type={operation.operands[0].str_short()}",
         "the largest elements may be on any device",
     )
@@ -301,6 +315,29 @@ def _running(operation: Operation, entries: Entries) -> Sequence[Any]:
 
 def _each(operation: Operation) -> Sequence[Result]:
     return [a.split or entries_of(a) for a in operation.operands]
+
+
+def _select(operation: Operation) -> Sequence[Result]:
+    """One of the cases, which are split alike; so is what chooses, if it is not one for all."""
+    which, *cases = operation.operands
+    entries = entries_of(cases[0])
+    if any(entries_of(case) != entries for case in cases):
+        got = ", ".join(case.str_short() for case in cases)
+        fail(
+            ShardingTypeError,
+            f"select cases must have the same shardings, got [{got}].",
+            "an element of the result is one of them",
+            "lay them out alike before: jax.sharding.reshard(x, jax.typeof(y).sharding).",
+        )
+    if which.shape and entries_of(which) != entries:
+        fail(
+            ShardingTypeError,
+            "select `which` must be scalar or have the same sharding as cases, got `which` of type "
+            f"{which.str_short()} but case of type {cases[0].str_short()}.",
+            "each device chooses from its own parts of the cases",
+            "lay it out as these before: jax.sharding.reshard(which, jax.typeof(case).sharding).",
+        )
+    return elementwise(operation)
 
 
 def _reduce_sum(operation: Operation, entries: Entries) -> Sequence[Any]:
@@ -354,7 +391,7 @@ _HASHES = "random_fold_in threefry2x32 threefry4x32 philox2x32 philox4x32"
 _TYPED = """
     custom_linear_solve custom_root pure_callback io_callback debug_callback buffer_callback
     get swap addupdate new_ref freeze new_tangent_ref inspect_sharding dce_sink platform_index
-    create_token after_all
+    create_token after_all loop_tangent loop_gradient loop_curvature
 """
 
 RULES: dict[str, SplitRule | None] = {
@@ -378,13 +415,15 @@ RULES: dict[str, SplitRule | None] = {
     "unstack": keeping(_unstack),
     "sort": _sort,
     "top_k": plain(_top_k),
-    "approx_top_k": plain(lambda op, e: e),
+    "approx_top_k": plain(_top_k),
+    "select_n": _select,
     "clamp": lambda op: [op.operands[1].split or op.entries[1]],
     "reduce_sum": _sum_as_told,
     "reduce": _general_reduction,
     **dict.fromkeys(_REDUCTIONS.split(), plain(_reduce_sum)),
     **dict.fromkeys(_RUNNING.split(), plain(_running)),
     **{name: plain(resized(name)) for name in _WINDOWS.split()},
+    "select_and_scatter_add": lambda op: [op.entries[1]],
     **dict.fromkeys(_OF_KEYS.split(), plain(_leading)),
     **dict.fromkeys(_HASHES.split(), elementwise),
     **dict.fromkeys(_TYPED.split(), AS_TYPED),

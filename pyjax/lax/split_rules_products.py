@@ -65,7 +65,7 @@ def _dot(operation: Operation) -> Sequence[Result]:
         )
     return [
         (
-            *(a if a is not None else b for a, b in zip(*batch)),
+            *batch[0],
             *without(left, (*lhs_summed, *lhs_batch)),
             *without(right, (*rhs_summed, *rhs_batch)),
         )
@@ -130,17 +130,36 @@ def _shape_only(shape: Sequence[int], aval: Any) -> Any:
     return type(aval).update(aval.with_split(None), shape=tuple(shape))
 
 
-def _fft(operation: Operation, entries: Entries) -> Sequence[Any]:
-    count = len(operation.params["fft_lengths"])
-    x, out = operation.operands[0], operation.results[0]
-    if x.shape == out.shape or not any(e is not None for e in entries[-count:]):
-        return entries
-    fail(
-        ShardingTypeError,
-        f"fft operand must be unsharded over the last {count} dimensions where their sizes change. "
-        f"Got operand type={x.str_short()}",
-        fix="lay the array out as a whole one along these before: reshard(x, P(...)).",
-    )
+def _check_batches(operation: Operation, batches: Sequence[Entries]) -> None:
+    if any(batch != batches[0] for batch in batches):
+        fail(
+            ShardingTypeError,
+            f"All inputs to {operation.primitive} must have the same batch sharding, but got "
+            f"{' and '.join(map(str, batches))}.",
+            f"the operands are {operation.texts()}",
+            "lay them out alike before: jax.sharding.reshard(x, P(...)).",
+        )
+
+
+def _triangular_solve(operation: Operation) -> Sequence[Result]:
+    """Rows or columns of the unknown are split as those of the right-hand side, its others as the
+    matrix; those over which products sum are whole."""
+    refuse_sums(operation)
+    of_a, of_b = operation.entries
+    _check_batches(operation, [of_a[:-2], of_b[:-2]])
+    left, transposed = operation.params["left_side"], operation.params["transpose_a"]
+    summed = {"a": -1 if left != transposed else -2, "b": -2 if left else -1}
+    for (name, dim), entries in zip(summed.items(), (of_a, of_b)):
+        if entries[dim] is not None:
+            fail(
+                ShardingTypeError,
+                f"triangular solve input `{name}` must be unsharded on the contracting axis, but "
+                f"got {entries} with left_side={left} and transpose_a={transposed}.",
+                f"the operands are {operation.texts()}",
+                "lay the array out as a whole one along these before: reshard(x, P(...)).",
+            )
+    free = of_a[-2 if summed["a"] == -1 else -1]
+    return [(*of_b[:-2], *((free, of_b[-1]) if left else (of_b[-2], free)))]
 
 
 def _linalg(*ranks: int) -> SplitRule:
@@ -162,13 +181,7 @@ def _linalg(*ranks: int) -> SplitRule:
                     "lay the array out as a whole one along these before: reshard(x, P(...)).",
                 )
             batches.append(batch)
-        if any(batch != batches[0] for batch in batches):
-            fail(
-                ShardingTypeError,
-                f"All inputs to {name} must have the same batch sharding, but got {batches}.",
-                f"the operands are {operation.texts()}",
-                "lay them out alike before: jax.sharding.reshard(x, P(...)).",
-            )
+        _check_batches(operation, batches)
         return [(*batches[0], *(None,) * (out.ndim - len(batches[0]))) for out in operation.results]
 
     return rule
@@ -176,14 +189,15 @@ def _linalg(*ranks: int) -> SplitRule:
 
 _MATRICES = """
     cholesky eig eigh hessenberg lu qr svd schur geqrf geqp3 getrf symmetric_product
-    triangular_solve tridiagonal
+    tridiagonal
 """
 
 RULES: dict[str, SplitRule | None] = {
     "dot_general": _dot_as_told,
     "conv_general_dilated": unless_said(_conv),
-    "fft": plain(_fft),
+    "fft": plain(lambda op, e: e),
     **dict.fromkeys(_MATRICES.split(), _linalg(2)),
+    "triangular_solve": _triangular_solve,
     "cholesky_update": _linalg(2, 1),
     "householder_product": _linalg(2, 1),
     "ormqr": _linalg(2, 1, 2),

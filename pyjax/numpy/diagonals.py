@@ -12,6 +12,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
+from pyjax.lax.reshard import broadcast_alike, check_whole_along
 from pyjax.numpy import reductions, util
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.padding import pad
@@ -74,7 +75,7 @@ def _triangle(name: str, m: Any, k: Any, lower: bool) -> Any:
 def _masked_triangle(m: Any, k: Any, lower: bool) -> Any:
     offset = util.convert(k, np.dtype(np.int32))
     mask = _lower(m.shape[-2:], offset if lower else offset - 1)
-    mask = lax.broadcast(mask, m.shape[:-2])
+    mask, m = broadcast_alike((mask, m), m.shape)
     zeros = lax.full_like(m, 0)
     return lax.select(mask, m, zeros) if lower else lax.select(mask, zeros, m)
 
@@ -95,6 +96,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     length = max(0, min(rows - start_row, columns - start_column))
     if length == 0:
         return lax.full((*a.shape[:-2], 0), 0, a.dtype)
+    check_whole_along("diagonal", a, (a.ndim - 2, a.ndim - 1))
     return _diagonal(a, start_row, start_column, length)
 
 
@@ -124,13 +126,14 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 @partial(jit, static_argnames=("k",))
 def _diag_matrix(v: Any, k: int) -> Any:
-    padded = pad(v, (max(k, 0), max(-k, 0))) if k else v
+    padded = pad(v, (max(-k, 0), max(k, 0))) if k else v
     n = v.shape[0] + abs(k)
     rows = lax.broadcasted_iota(np.int32, (n, n), 0)
     columns = lax.broadcasted_iota(np.int32, (n, n), 1)
     mask = lax.eq(lax.add(rows, np.int32(k)), columns)
-    # `padded` is indexed by column: entry (i, i + k) is v[i], k places in for k > 0.
-    values = lax.broadcast_in_dim(padded, (n, n), (1,))
+    # `padded` is indexed by row: entry (i, i + k) is v[i], |k| places in for k < 0.
+    values = lax.broadcast_in_dim(padded, (n, n), (0,))
+    mask, values = broadcast_alike((mask, values), (n, n))
     return lax.select(mask, values, lax.full_like(values, 0))
 
 
@@ -161,6 +164,13 @@ def trace(
     """
     util.reject_out("trace", out)
     a = util.ensure_arraylike("trace", a)
+    if a.ndim > 2 and a.aval.split is not None:
+        # Sums of what is beside the diagonal, too, go without elements of other devices.
+        a = moveaxis(a, (axis1, axis2), (-2, -1))
+        rows, columns = (lax.broadcasted_iota(np.int32, a.shape[-2:], d) for d in (0, 1))
+        place = lax.add(rows, np.int32(util.static_int(offset, "offset")))
+        mask, kept = broadcast_alike((lax.eq(place, columns), a), a.shape)
+        return reductions.sum(lax.select(mask, kept, lax.full_like(kept, 0)), (-2, -1), dtype)
     return reductions.sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
@@ -178,7 +188,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     n = x.shape[0] if N is None else util.static_int(N, "N")
     if n < 0:
         raise new_error(ValueError, "N must be nonnegative")
-    ones = lax.full((x.shape[0], 1), 1, x.dtype)
+    ones = lax.full_like(lax.expand_dims(x, (1,)), 1, x.dtype)
     repeated = lax.broadcast_in_dim(x, (x.shape[0], max(n - 1, 0)), (0,))
     powers = lax.cumprod(lax.concatenate([ones, repeated], 1), 1)
     powers = lax.slice_in_dim(powers, 0, n, axis=1)

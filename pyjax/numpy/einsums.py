@@ -144,7 +144,7 @@ def _einsum(
     accumulate = _Accumulate(precision, dtype, dot_general)
     for step in _path(subscripts, operands, path_kind):
         chosen = sorted(step, reverse=True)
-        parts = [(operands.pop(i), names.pop(i)) for i in chosen]
+        parts = [(operands.pop(i), names.pop(i)) for i in chosen][::-1]
         kept = set(output).union(*names)
         for position in range(1, len(parts)):
             later = set().union(*(n for _, n in parts[position + 1 :]))

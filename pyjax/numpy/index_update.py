@@ -16,16 +16,17 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.avals import abstractify
+from pyjax.core.avals import Split, abstractify
 from pyjax.core.errors import fail, new_error
 from pyjax.core.source_info import warn_user
+from pyjax.core.structural import as_split
 from pyjax.lax.indexing.gather_scatter_types import mode_left_open
 from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.dynamic_slices import has_slices, opened, window, with_window
 from pyjax.numpy.eager import is_ready
-from pyjax.numpy.index_plan import IndexPlan, analyse, analyse_static, layout, static_key
+from pyjax.numpy.index_plan import IndexPlan, Layout, analyse, analyse_static, layout, static_key
 from pyjax.numpy.indexing import integer_arrays, read, wrapped
 from pyjax.numpy.indexing_basic import parse_mode
 from pyjax.runtime.array import DeviceArray
@@ -474,6 +475,8 @@ def _scatter(
     if made.reversed:
         values = lax.rev(values, made.reversed)
     x = lax.reshape(x, plan.operand_shape) if original != plan.operand_shape else x
+    if x.aval.split is not None or values.aval.split is not None:
+        values = _split_as_chosen(x, values, made)
     if not made.mapped:
         out = _combine(kind, x)(x, values)
     else:
@@ -488,6 +491,35 @@ def _scatter(
             mode=mode,
         )
     return lax.reshape(out, original) if original != plan.operand_shape else out
+
+
+def _split_as_chosen(x: Any, values: Any, made: Layout) -> Any:
+    """Values split over mesh axes of type Explicit as what they update: along dimensions that are
+    looked up by arrays they are whole.
+
+    Raises:
+      ValueError: they are split otherwise.
+    """
+    if x.aval.split is None:
+        wanted = Split(values.aval.split.mesh, (None,) * values.ndim)
+    else:
+        kept = [e for d, e in enumerate(x.aval.split.entries) if d not in made.collapsed]
+        entries = dict(zip(made.windows, kept, strict=True))
+        wanted = x.aval.split._replace(entries=tuple(map(entries.get, range(values.ndim))))
+    have = values.aval.split
+    to = values.aval.with_split(wanted)
+    if have is not None and any(
+        a is not None and a != b for a, b in zip(have.entries, wanted.entries, strict=True)
+    ):
+        raise new_error(
+            ValueError,
+            f"Incompatible types for broadcasting: input type={values.aval.str_short()} and "
+            f"requested type={to.str_short()}",
+            f"{x.aval.str_short()} is updated, and values are to lie as what they update.",
+            "lay the values out so before: jax.sharding.reshard(v, P(...)); or say how the result "
+            "is to be split: x.at[...].set(v, out_sharding=P(...)).",
+        )
+    return as_split(values, wanted)
 
 
 def _check_broadcastable(have: tuple[int, ...], shape: tuple[int, ...]) -> None:

@@ -12,6 +12,8 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
+from pyjax.core.structural import as_split
+from pyjax.lax.creation import iota_like
 from pyjax.numpy import diagonals, linear_algebra, reductions, util
 from pyjax.numpy.index_functions import take_along_axis
 from pyjax.numpy.linalg_factorizations import adjoint, as_matrices, svd
@@ -93,7 +95,7 @@ def _lu_solve(factors: Any, permutation: Any, rhs: Any, transposed: bool) -> Any
         return solve_with(rhs, lower=False)
     rhs = solve_with(rhs, lower=False, transpose_a=True)
     rhs = solve_with(rhs, lower=True, transpose_a=True, unit_diagonal=True)
-    places = lax.broadcasted_iota(permutation.dtype, permutation.shape, permutation.ndim - 1)
+    places = iota_like(permutation, permutation.dtype, permutation.ndim - 1)
     inverse = lax.sort((permutation, places), num_keys=1)[1]
     return take_along_axis(
         rhs, lax.expand_dims(inverse, (inverse.ndim,)), -2, mode="promise_in_bounds"
@@ -121,7 +123,11 @@ def inv(a: Any) -> Array:
         ),
         a.dtype,
     )
-    return solve(a, lax.broadcast(eye, a.shape[:-2]))
+    eye = lax.broadcast(eye, a.shape[:-2])
+    split = a.aval.split
+    if split is not None:
+        split = split._replace(entries=(*split.entries[:-2], None, None))
+    return solve(a, as_split(eye, split))
 
 
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:

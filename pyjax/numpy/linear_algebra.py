@@ -16,6 +16,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import fail, new_error
+from pyjax.interpreters.splits import entries_of
 from pyjax.lax.reshard import computed_as
 from pyjax.numpy import util
 from pyjax.numpy.eager import one_program
@@ -138,6 +139,25 @@ def matmul(
     return _matmul(a, b, precision, preferred_element_type, out_sharding)
 
 
+def _check_batches_alike(a: Any, b: Any) -> None:
+    """Along mesh axes of type Explicit leading dimensions that both have are split alike.
+
+    Raises:
+      ValueError: they are not.
+    """
+    if a.aval.split is None and b.aval.split is None:
+        return
+    batches = [entries_of(x.aval)[: max(x.ndim - 2, 0)] for x in (a, b)]
+    if any(one != other for one, other in zip(batches[0][::-1], batches[1][::-1])):
+        raise new_error(
+            ValueError,
+            f"Incompatible types for matmul arguments: {a.aval.str_short()} and "
+            f"{b.aval.str_short()}",
+            "each device multiplies its own matrices",
+            "lay one of them out as the other before: jax.sharding.reshard(x, P(...)).",
+        )
+
+
 @partial(jit, static_argnames=("precision", "preferred", "out_sharding"), inline=True)
 def _matmul(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) -> Any:
     b_rows = max(0, b.ndim - 2)
@@ -156,6 +176,7 @@ def _matmul(a: Any, b: Any, precision: Any, preferred: Any, out_sharding: Any) -
     only_b += [
         i for i in shared if i not in both and i >= rank - len(b_batch) and i < rank - len(a_batch)
     ]
+    _check_batches_alike(a, b)
     a_place = {i: i - (rank - len(a_batch)) for i in range(rank)}
     b_place = {i: i - (rank - len(b_batch)) for i in range(rank)}
     a = lax.squeeze(a, tuple(a_place[i] for i in only_b if a_place[i] >= 0))

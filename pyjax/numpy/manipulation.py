@@ -15,7 +15,7 @@ from pyjax.core.errors import fail, new_error
 from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import ElementCount, TracedSize, is_known
-from pyjax.lax.reshard import computed_as
+from pyjax.lax.reshard import check_whole_along, computed_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.eager import is_ready, one_program
@@ -126,6 +126,8 @@ def reshape_array(a: Any, shape: Any, order: str = "C", out_sharding: Any = None
     if out_sharding is not None:
         return computed_as("reshape", out_sharding, lambda x: reshape_array(x, shape, order), a)
     if order == "F":
+        if a.ndim > 1:
+            check_whole_along("reshape", a, range(a.ndim))
         flipped = lax.transpose(a, range(a.ndim)[::-1])
         return lax.transpose(lax.reshape(flipped, new[::-1]), range(len(new))[::-1])
     if order == "A":
@@ -605,6 +607,14 @@ def repeat(
     if axis is None:
         a, axis = ravel(a), 0
     axis = util.canonicalize_axis(axis, a.ndim)
+    if a.aval.split is not None and a.aval.split.entries[axis] is not None:
+        raise new_error(
+            ValueError,
+            "Please pass sharding to `jnp.repeat` via `out_sharding` parameter.",
+            f"The operand is {a.aval.str_short()}, and axis {axis}, which is repeated, is split.",
+            "jnp.repeat(x, n, axis, out_sharding=P(...)), or lay the array out as a whole one "
+            "along that axis before.",
+        )
     counts = util.concrete_or_none(repeats)
     if counts is None and total_repeat_length is None:
         raise util.concretization_error(

@@ -325,8 +325,8 @@ def _goes_after(element: Any, value: Any, side: str) -> Any:
 
 def _bisect(a: Any, v: Any, side: str, index_type: Any) -> Any:
     steps = max(1, int(a.shape[0]).bit_length())
-    low = lax.full(v.shape, 0, index_type)
-    high = lax.full(v.shape, a.shape[0], index_type)
+    low = lax.full_like(v, 0, index_type)
+    high = lax.full_like(v, a.shape[0], index_type)
 
     def halve(_: Any, bounds: Any) -> Any:
         low, high = bounds

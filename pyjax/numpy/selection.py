@@ -12,8 +12,9 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
-from pyjax.core.errors import ShardingTypeError, fail, new_error
+from pyjax.core.errors import new_error
 from pyjax.core.traceback_filter import api_boundary
+from pyjax.lax.reshard import broadcast_alike
 from pyjax.numpy import util
 from pyjax.numpy.eager import one_program
 
@@ -35,27 +36,18 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     shape = util.broadcast_shapes(
         "where", [np.shape(condition), np.shape(x), np.shape(y)], ValueError
     )
-    if condition.shape:
-        condition = util.broadcast_array(condition, shape)
     x, y = util.as_array(x), util.as_array(y)
-    _check_split_alike(x, y)
-    return lax.select(condition, util.broadcast_array(x, shape), util.broadcast_array(y, shape))
+    if not condition.shape:
+        return lax.select(condition, *_broadcast((x, y), shape))
+    return lax.select(*_broadcast((condition, x, y), shape))
 
 
-def _check_split_alike(x: Array, y: Array) -> None:
-    """Along axes of type Explicit what has all elements is split alike; what is broadcast follows.
-
-    Raises:
-      ShardingTypeError: it is not.
-    """
-    if x.aval.split != y.aval.split and x.shape == y.shape:
-        got = ", ".join(v.aval.str_short() for v in (x, y))
-        fail(
-            ShardingTypeError,
-            f"select cases must have the same shardings, got [{got}].",
-            "an element of the result is one of them",
-            "lay them out alike before: jax.sharding.reshard(x, jax.typeof(y).sharding).",
-        )
+def _broadcast(arrays: Sequence[Any], shape: tuple[int, ...]) -> Sequence[Any]:
+    """Arrays broadcast to a shape. Along mesh axes of type Explicit those of other shapes take part
+    in how all are split; arrays of the shape alone are left as they are."""
+    if all(x.shape == shape for x in arrays):
+        return arrays
+    return broadcast_alike(arrays, shape)
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:

@@ -331,7 +331,10 @@ def isin(
     flat = ravel(b)
     if a.size == 0 or flat.size == 0:
         return lax.full(a.shape, bool(invert), np.dtype(np.bool_))
-    found = _isin(a, flat, method == "compare_all" or (method == "auto" and flat.size <= 16))
+    # Sorting wants whole rows; over mesh axes of type Explicit comparisons want none.
+    is_split = a.aval.split is not None or flat.aval.split is not None
+    compares = method == "compare_all" or (method == "auto" and (flat.size <= 16 or is_split))
+    found = _isin(a, flat, compares)
     found = util.convert(found, np.dtype(np.bool_))  # of two Python scalars it would be weak
     return lax.bitwise_not(found) if invert else found
 

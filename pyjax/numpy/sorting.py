@@ -13,6 +13,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.core.source_info import warn_user
+from pyjax.lax.creation import iota_like
 from pyjax.lax.sort import partition as lax_partition
 from pyjax.numpy import util
 from pyjax.numpy.eager import one_program
@@ -89,7 +90,7 @@ def argsort(
 
 @partial(jit, static_argnums=(1, 2, 3, 4))
 def _argsort(x: ArrayLike, dim: int, index_type: Any, stable: bool, descending: bool) -> Array:
-    places = lax.broadcasted_iota(index_type, np.shape(x), dim)
+    places = iota_like(x, index_type, dim)
     if descending:
         # Reversed before and after, so that equal elements keep their order here too.
         x, places = lax.rev(x, (dim,)), lax.rev(places, (dim,))
@@ -121,7 +122,7 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     if arrays[0].ndim == 0:
         return lax.full((), 0, dtypes.canonicalize_dtype(np.int64))
     dim = util.canonicalize_axis(axis, arrays[0].ndim)
-    places = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), arrays[0].shape, dim)
+    places = iota_like(arrays[0], dtypes.canonicalize_dtype(np.int64), dim)
     operands = (*arrays[::-1], places)
     return lax.sort(operands, dimension=dim, num_keys=len(arrays))[-1]
 
@@ -155,7 +156,7 @@ def _partition(a: ArrayLike, axis: int, kth: int) -> Array:
 
 @partial(jit, static_argnums=(1, 2))
 def _argpartition(a: ArrayLike, axis: int, kth: int) -> Array:
-    places = lax.broadcasted_iota(dtypes.canonicalize_dtype(np.int64), np.shape(a), axis)
+    places = iota_like(a, dtypes.canonicalize_dtype(np.int64), axis)
     return lax_partition((a, places), axis, kth)[1]
 
 

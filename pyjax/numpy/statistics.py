@@ -12,6 +12,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
+from pyjax.core.structural import as_split
 from pyjax.lax.reshard import computed_as
 from pyjax.numpy import linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import asarray
@@ -265,7 +266,7 @@ def _quantile(a: Any, q: Any, axes: Any, method: str, keepdims: bool, squash_nan
         top = util.convert(lax.max(count - 1, lax.full_like(count, 0)), q.dtype)
         bad = count == 0
     else:
-        top = lax.full(rest, n - 1, q.dtype)
+        top = lax.full_like(bad, n - 1, q.dtype)
     # Positions of shape q.shape + rest.
     place = lax.broadcast_in_dim(q, (*q.shape, *rest), tuple(range(q.ndim)))
     place = place * lax.broadcast_in_dim(top, place.shape, tuple(range(q.ndim, place.ndim)))
@@ -297,7 +298,7 @@ def _quantile(a: Any, q: Any, axes: Any, method: str, keepdims: bool, squash_nan
 
 def _pick_same(ordered: Any, q: Any, place: Any, n: int) -> Any:
     """Elements at the same places of every row: place depends on q alone."""
-    index = place
+    index = as_split(place, None)  # where it is, too, it is the same in all rows
     for _ in range(place.ndim - q.ndim):
         index = (
             lax.index_in_dim(index, 0, index.ndim - 1, keepdims=False)

@@ -16,6 +16,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.errors import new_error
+from pyjax.lax.reshard import broadcast_alike
 from pyjax.numpy import cumulative, reductions, ufuncs, util
 from pyjax.numpy.arithmetic import remainder
 from pyjax.numpy.eager import compiled_binary
@@ -504,10 +505,8 @@ def logaddexp_arrays(x1: Any, x2: Any, /) -> Any:
 def _pair(name: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     x1, x2 = util.promote_args_inexact(name, x1, x2)
     shape = util.broadcast_shapes(name, [np.shape(x1), np.shape(x2)])
-    return (
-        util.broadcast_array(util.as_array(x1), shape),
-        util.broadcast_array(util.as_array(x2), shape),
-    )
+    x1, x2 = broadcast_alike((util.as_array(x1), util.as_array(x2)), shape)
+    return x1, x2
 
 
 @jit

@@ -72,7 +72,7 @@ def _poisson_by_gaps(key: Array, rate: Array, kind: np.dtype) -> Array:
         count = jnp.where(log_product > -rate, count + 1, count)
         return count, log_product + lax.log(uniform(u_key, rate.shape, rate.dtype)), key
 
-    start = (jnp.zeros(rate.shape, kind), jnp.zeros_like(rate), key)
+    start = (jnp.zeros_like(rate, kind), jnp.zeros_like(rate), key)
     return lax.while_loop(inside, step, start)[0] - 1
 
 

@@ -15,6 +15,7 @@ from pyjax.api.jit import jit
 from pyjax.api.vmap import vmap
 from pyjax.core import dtypes
 from pyjax.core.errors import TypePromotionError, new_error
+from pyjax.core.structural import as_split
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 from pyjax.random.keys import laid_out, scalar_key, split
 from pyjax.random.sampling import (
@@ -285,6 +286,9 @@ def _gamma_one(key: Array, alpha: Array, log_space: bool) -> Array:
 
 @partial(custom_jvp, nondiff_argnums=(2,))
 def _gamma_samples(key: Array, alpha: Array, log_space: bool) -> Array:
+    # Each has a key of its own: over mesh axes of type Explicit all are drawn everywhere.
+    wanted = alpha.aval.split
+    alpha = as_split(alpha, None)
     count = math.prod(alpha.shape)
     keys = split(key, max(count, 1))[:count]
     # Shapes 0 and infinity have all their mass in one point, negative ones none.
@@ -293,7 +297,7 @@ def _gamma_samples(key: Array, alpha: Array, log_space: bool) -> Array:
     drawn = vmap(lambda k, a: _gamma_one(k, a, log_space))(keys, safe).reshape(alpha.shape)
     at_zero = -np.inf if log_space else 0
     ends = jnp.where(alpha == 0, at_zero, jnp.where(alpha == np.inf, np.inf, np.nan))
-    return jnp.where(plain, drawn, ends.astype(drawn.dtype))
+    return as_split(jnp.where(plain, drawn, ends.astype(drawn.dtype)), wanted)
 
 
 @_gamma_samples.defjvp

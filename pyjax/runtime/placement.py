@@ -233,6 +233,18 @@ def argument_on(device: Device, array: DeviceArray) -> DeviceArray:
     return from_numpy(array.stored_array, array_spec(array.aval, device, True))
 
 
+def argument_over(sharding: Any, array: DeviceArray) -> DeviceArray:
+    """The array as a program that lies over other devices takes it."""
+    device = resolve_device(sharding)
+    assert device is not None
+    if not isinstance(sharding, NamedSharding):
+        return argument_on(device, array)
+    if armed:
+        what = array.aval.str_short()
+        check_transfer(Direction.BETWEEN_DEVICES, Transfer.IMPLICIT, what, device)
+    return _put(array, sharding)
+
+
 def result_on(x: Any, target: Any) -> Any:
     """An array or tracer where the `device=` of the function that makes it says; None: where it is.
     Guards see no transfer that the user asked for."""

@@ -154,6 +154,8 @@ def difference_of_types(a: Any, b: Any) -> str:
         parts.append("the dtypes do not match")
     if a.vma != b.vma:
         parts.append("the manual axis types do not match")
+    if a.shape == b.shape and a.split != b.split:
+        parts.append("the shardings do not match")
     return " and ".join(parts)
 
 
@@ -209,6 +211,11 @@ def check_carry(
                 f"Cast the initial value of {path}, which is the same on all devices along an "
                 "axis: "
                 f"`lax.pcast(..., {axis_env.in_order(out.vma - have.vma)}, to='varying')`."
+            )
+        if have.shape == out.shape and have.split != out.split:
+            fixes.append(
+                f"Lay the initial value of {path} out as the returned value: "
+                "`jax.sharding.reshard(x, P(...))`."
             )
         if have.shape == out.shape and have.dtype != out.dtype:
             fixes.append(

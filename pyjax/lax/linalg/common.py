@@ -14,10 +14,12 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from pyjax.core.manual_types import without_sums
 from pyjax.core.primitive import Primitive
+from pyjax.core.structural import as_split
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.lax.arithmetic import add, conj, mul
-from pyjax.lax.common import INEXACT, check_dtype, dtype_of, is_complex, shape_of
+from pyjax.lax.common import INEXACT, aval_of, check_dtype, dtype_of, is_complex, shape_of
 from pyjax.lax.compare import full_value, select
 from pyjax.lax.creation import eye, tri
 from pyjax.lax.dot import dot_general
@@ -53,6 +55,7 @@ def matmul(a: Array, b: Array) -> Array:
 def _masked(x: Array, mask: Array, keep: bool) -> Array:
     shape = shape_of(x)
     mask = expand_to(mask, shape, (len(shape) - 2, len(shape) - 1))
+    mask = as_split(mask, without_sums(aval_of(x)).split)
     # A Python number of x's kind: weakly typed where x is.
     zeros = full_value(x, np.zeros((), dtype_of(x)).item())
     return select(mask, x, zeros) if keep else select(mask, zeros, x)

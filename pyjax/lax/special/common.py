@@ -9,14 +9,15 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax.core import structural
-from pyjax.core.array import Array
+from pyjax.core.array import Array, ArrayLike
 from pyjax.core.trace import Tracer
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.lax.arithmetic import add, mul
-from pyjax.lax.common import dtype_of, scalar_like
+from pyjax.lax.common import aval_of, dtype_of, nary_operands, scalar_like, shape_of
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.nary import stretch
+from pyjax.lax.reshard import broadcast_alike
 from pyjax.runtime.dispatch import as_array
 
 FLOAT64 = np.dtype(np.float64)
@@ -83,3 +84,14 @@ def slope_of(function: Callable[..., Array], number: int, g: Any, *args: Any) ->
 def lower_in_float64(function: Callable[..., Array]) -> Callable[..., Any]:
     """The lowering rule of a function computed in float64."""
     return lower_fun(in_float64(function))
+
+
+def alike_operands(name: str, *operands: ArrayLike) -> Sequence[Any]:
+    """`nary_operands`, all split over mesh axes of type Explicit as the result will be: what
+    functions and their derivatives are made of chooses between them."""
+    given = nary_operands(name, *operands)
+    splits = {aval_of(x).split for x in given if shape_of(x)}
+    if len(splits) <= 1:
+        return given
+    shape = next(shape_of(x) for x in given if shape_of(x))
+    return [x if not shape_of(x) else broadcast_alike([x, *given], shape)[0] for x in given]

@@ -13,14 +13,14 @@ from pyjax.core.primitive import Primitive
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, floor, log, mul, neg, pow, reciprocal, rem, square, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
-from pyjax.lax.common import FLOATING, nary_operands, shape_of
+from pyjax.lax.common import FLOATING, shape_of
 from pyjax.lax.compare import eq, full_value, le, lt, ne, select
 from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.elementwise import cos, exp, is_finite, log1p, sin
 from pyjax.lax.nary import define_nary, define_unary
 from pyjax.lax.reduce import reduce_or
-from pyjax.lax.special.common import const, horner, lower_in_float64, slope_of
+from pyjax.lax.special.common import alike_operands, const, horner, lower_in_float64, slope_of
 from xla_backend.hlo.special_function_tables import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 
 # log gamma(2 + z) = (1 - Euler's constant) z + the sum over k of (-1)^k (zeta(k) - 1) / k z^k
@@ -304,7 +304,7 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
     >>> lax.zeta(2.0, jnp.array([1.0])).round(2)
     Array([1.64], dtype=float32)
     """
-    x, q = nary_operands("zeta", x, q)
+    x, q = alike_operands("zeta", x, q)
     return zeta_p.bind1(x, q)
 
 
@@ -344,5 +344,5 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.polygamma(1.0, jnp.array([1.0])).round(2)
     Array([1.64], dtype=float32)
     """
-    m, x = nary_operands("polygamma", m, x)
+    m, x = alike_operands("polygamma", m, x)
     return polygamma_p.bind1(m, x)

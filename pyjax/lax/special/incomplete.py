@@ -17,13 +17,13 @@ from pyjax.core.primitive import Primitive
 from pyjax.lax.arithmetic import abs as abs_
 from pyjax.lax.arithmetic import add, div, log, max, min, mul, neg, pow, reciprocal, sub
 from pyjax.lax.bitwise import bitwise_and, bitwise_or
-from pyjax.lax.common import FLOATING, nary_operands, shape_of
+from pyjax.lax.common import FLOATING, shape_of
 from pyjax.lax.compare import eq, full_value, ge, gt, le, lt, ne, select
 from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.elementwise import exp, log1p, sqrt
 from pyjax.lax.nary import define_nary
 from pyjax.lax.reduce import reduce_or
-from pyjax.lax.special.common import const, horner, lower_in_float64, slope_of
+from pyjax.lax.special.common import alike_operands, const, horner, lower_in_float64, slope_of
 from pyjax.lax.special.error_functions import erfc_by_polynomial
 from pyjax.lax.special.gamma import digamma, lgamma, stirling_error
 
@@ -319,7 +319,7 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.igamma(1.0, 0.0)
     Array(0., dtype=float32, weak_type=True)
     """
-    a, x = nary_operands("igamma", a, x)
+    a, x = alike_operands("igamma", a, x)
     return igamma_p.bind1(a, x)
 
 
@@ -329,7 +329,7 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.igammac(1.0, 0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    a, x = nary_operands("igammac", a, x)
+    a, x = alike_operands("igammac", a, x)
     return igammac_p.bind1(a, x)
 
 
@@ -339,7 +339,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.igamma_grad_a(jnp.ones(1), jnp.ones(1)).round(4)
     Array([-0.4317], dtype=float32)
     """
-    a, x = nary_operands("igamma_grad_a", a, x)
+    a, x = alike_operands("igamma_grad_a", a, x)
     return igamma_grad_a_p.bind1(a, x)
 
 
@@ -349,7 +349,7 @@ def random_gamma_grad(*args: ArrayLike) -> Array:
     >>> lax.random_gamma_grad(jnp.ones(1), jnp.ones(1)).round(3)
     Array([1.174], dtype=float32)
     """
-    a, x = nary_operands("random_gamma_grad", *args)
+    a, x = alike_operands("random_gamma_grad", *args)
     return random_gamma_grad_p.bind1(a, x)
 
 
@@ -456,5 +456,5 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.betainc(1.0, 1.0, jnp.array([0.25])).round(3)
     Array([0.25], dtype=float32)
     """
-    a, b, x = nary_operands("betainc", a, b, x)
+    a, b, x = alike_operands("betainc", a, b, x)
     return regularized_incomplete_beta_p.bind1(a, b, x)

@@ -111,6 +111,55 @@ PROGRAMS = {
         assert raises(ValueError, "does not match", lambda: f(put(DATA, P("b"))))
         assert raises(ValueError, "do not match", lambda: compiled(put(DATA, P("b"))))
     """,
+    "jit moves arguments that are cut alike to other devices": """
+        at = lambda ids, spec, *axes: NamedSharding(
+            Mesh(np.array(devices)[ids].reshape(*[n for _, n in axes] or [-1]),
+                 tuple(name for name, _ in axes) or ("x",)), spec)
+        first, last, turned, two = [0, 1, 2, 3], [4, 5, 6, 7], [3, 2, 1, 0], [0, 1]
+        square = ("p", 2), ("q", 2)
+        here, whole = at(first, P("x")), at(first, P())
+        move = lambda wanted, x, **how: pyjax.jit(lambda v: v + 1, in_shardings=wanted, **how)(x)
+        mapped = pyjax.pmap(lambda v: v, devices=devices[4:])(DATA.reshape(4, 2, 8))
+        for wanted, given in [
+            (here, pyjax.device_put(DATA, at(last, P("x")))),
+            (here, pyjax.device_put(DATA, at(turned, P("x")))),
+            (here, pyjax.device_put(DATA, at([2, 3, 4, 5], P("z"), ("z", 4)))),
+            (here, pyjax.device_put(DATA, at(last, P(("p", "q")), *square))),
+            (whole, pyjax.device_put(DATA, at(last, P()))),
+            (whole, pyjax.device_put(DATA, at(two, P()))),
+            (whole, pyjax.device_put(DATA, devices[5])),
+            (pyjax.sharding.SingleDeviceSharding(devices[6]), pyjax.device_put(DATA, whole)),
+        ]:
+            assert given.committed
+            for how in ({}, {"donate_argnums": 0}):
+                got = move(wanted, given, **how)
+                assert got.sharding.device_set == wanted.device_set, got.sharding
+                assert np.array_equal(got, DATA + 1)
+            assert not given.is_deleted()
+        got = move(here, mapped)
+        assert got.sharding.device_set == here.device_set
+        assert np.array_equal(got, DATA.reshape(4, 2, 8) + 1)
+        both = pyjax.jit(lambda v, w: v - w, in_shardings=(here, here))
+        got = both(pyjax.device_put(2 * DATA, at(turned, P("x"))),
+                   pyjax.device_put(DATA, at(last, P("x"))))
+        assert np.array_equal(got, DATA)
+        with pyjax.set_mesh(here.mesh):
+            got = move(P("x"), pyjax.device_put(DATA, at(last, P("x"))))
+            assert got.sharding.device_set == here.device_set and np.array_equal(got, DATA + 1)
+        for wanted, given in [(here, whole), (here, at(two, P("x"))), (here, at(last, P())),
+                              (whole, at(last, P("x"))), (here, at(last, P(None, "x")))]:
+            message = (r"does not match the sharding on the respective arg.*over devices "
+                       rf"\\[{str([d.id for d in given.mesh.devices.flat])[1:-1]}\\]"
+                       r".*it is not cut anew")
+            x = pyjax.device_put(DATA, given)
+            assert raises(ValueError, "(?s)" + message, lambda: move(wanted, x)), given
+        alone = pyjax.sharding.SingleDeviceSharding(devices[0])
+        assert raises(ValueError, "does not match", lambda: move(
+            alone, pyjax.device_put(DATA, here)))
+        with pyjax.transfer_guard_device_to_device("disallow"):
+            x = pyjax.device_put(DATA, at(last, P("x")))
+            assert raises(pyjax.errors.JaxRuntimeError, "isallowed", lambda: move(here, x))
+    """,
     "constraints": """
         def f(x):
             y = pyjax.lax.with_sharding_constraint(x @ x, over(P("b", "a")))

@@ -270,6 +270,71 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], type[Exception], s
         jnp.add, (array(8, 8, spec=P(reduced={"x"})), WHOLE), ShardingTypeError,
         "reduced across the same mesh axes",
     ),
+    "sum where nothing is split": (
+        lambda x, w: jnp.dot(x, w, out_sharding=SUMS), (WHOLE, WHOLE), ShardingTypeError,
+        r"equal to the contracting specs.*unreduced axes=\{'y'\}",
+    ),
+    "sum over one dimension where nothing is split": (
+        lambda x: lax.reduce_sum(x, (1,), out_sharding=P(None, unreduced={"y"})), (WHOLE,),
+        ShardingTypeError, "should be in operand's specs that were summed over",
+    ),
+    "carry that becomes split": (
+        lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, jnp.zeros((8, 8))), (X,), TypeError,
+        r"(?s)so the shardings do not match.*Lay the initial value of .* out as the returned value",
+    ),
+    "parts of several sizes": (
+        lambda x: jnp.reshape(x, (4, 16), out_sharding=P(("x", "y"))), (WHOLE,), ValueError,
+        r"array axis 0 is partitioned 8 times, but does not evenly divide the dimension size 4",
+    ),
+    "frequencies": (
+        lambda x: jnp.fft.rfft(x), (X,), ValueError, r"axis 1 is partitioned 4 times.*size 5",
+    ),
+    "values of an update": (
+        lambda x, y: x.at[:].set(y), (ROWS, COLUMNS), ValueError,
+        r"(?s)input type=float32\[8,8@y\] and requested type=float32\[8@x,8\].*out_sharding=",
+    ),
+    "repeat": (
+        lambda x: jnp.repeat(x, 2, 0), (ROWS,), ValueError, "pass sharding to `jnp.repeat` via",
+    ),
+    "diagonal": (jnp.diagonal, (X,), ShardingTypeError, "diagonal: how the result is split"),
+    "by columns": (
+        lambda x: x.reshape(64, order="F"), (COLUMNS,), ShardingTypeError, "reshape: how the res",
+    ),
+    "matmul": (
+        jnp.matmul, (array(8, 4, 4, spec=P("x")), array(8, 4, 4)), ValueError,
+        r"Incompatible types for matmul arguments: float32\[8@x,4,4\] and float32\[8,4,4\]",
+    ),
+    "ragged_dot": (
+        lambda x, w: lax.ragged_dot(x, w, TWO), (ROWS, array(2, 8, 8)), NotImplementedError,
+        "Please specify out_sharding",
+    ),
+    "select": (
+        lambda x: lax.select(x > 0, x, jnp.zeros((8, 8))), (X,), ShardingTypeError,
+        "select cases must have the same shardings",
+    ),
+    "what selects": (
+        lambda x: lax.select(jnp.zeros((8, 8), bool), x, x), (X,), ShardingTypeError,
+        "`which` must be scalar or have the same sharding as cases",
+    ),
+    "sort of two": (
+        lambda x, y: lax.sort((x, y), dimension=1), (ROWS, WHOLE), ShardingTypeError,
+        "Arguments to sort must have equal shardings",
+    ),
+    "approx_max_k": (
+        lambda x: lax.approx_max_k(x, 2), (X,), ShardingTypeError, "approx_top_k operand must be",
+    ),
+    "triangular_solve": (
+        lambda x, y: lax.linalg.triangular_solve(x, y), (ROWS, WHOLE), ShardingTypeError,
+        "input `a` must be unsharded on the contracting axis",
+    ),
+    "spmd_axis_name": (
+        pyjax.vmap(jnp.sin, spmd_axis_name="y"), (X,), ValueError,
+        "Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type",
+    ),
+    "vmap of what is split along the same axis": (
+        pyjax.vmap(jnp.add, (0, None)), (ROWS, array(8, spec=P("x"))), ValueError,
+        "Unmapped values passed to vmap cannot be sharded along the mesh axis",
+    ),
     "scan over sums": (
         lambda u: lax.scan(lambda c, r: (c, None), 0.0, u), (U,), NotImplementedError,
         "xs of scan of type",

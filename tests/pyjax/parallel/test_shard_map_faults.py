@@ -106,3 +106,24 @@ def test_options_find_what_results_do_not_show(
     with behavior("raise"), pytest.raises(FloatingPointError) as found:
         f(X)
     assert f"in {operation}" in str(found.value) and "shard_map at" in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["psum", "pmax", "pmin", "psum_scatter"])
+def test_random_keys_are_no_numbers(name: str) -> None:
+    keys = pyjax.random.split(pyjax.random.key(0), 16)
+    collective = lambda x: getattr(lax, name)(x, "i")
+    message = f"{name} does not accept dtype key<fry>"
+    with pytest.raises(TypeError, match=message):
+        pyjax.vmap(collective, axis_name="i")(keys.reshape(4, 4))
+    mapped = pyjax.shard_map(collective, mesh=MESH, in_specs=P("i"), out_specs=P("i"))
+    with pytest.raises(TypeError, match=message):
+        pyjax.eval_shape(mapped, keys)
+
+
+def test_scattered_sums_are_of_numbers() -> None:
+    scatter = pyjax.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")
+    flags = np.ones((4, 4), bool)
+    with pytest.raises(TypeError, match=r"(?s)psum_scatter does not accept dtype bool.*convert it"):
+        scatter(flags)
+    assert scatter(flags.astype("int4")).tolist() == [4, 4, 4, 4]
+    assert pyjax.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(flags).dtype == np.int32
