@@ -381,7 +381,9 @@ class PjitFunction:
         self, avals: Sequence[ShapedArray], in_tree: PyTreeDef, static: Static
     ) -> TracedFunction:
         key = self._signature.static_key(static) if static else ()
-        return trace_function("jit", self._fun, in_tree, avals, static, key)
+        return self._shardings.as_told(
+            trace_function("jit", self._fun, in_tree, avals, static, key)
+        )
 
     def _donated(self, traced: TracedFunction) -> tuple[bool, ...]:
         """For each flat argument, whether it is donated."""

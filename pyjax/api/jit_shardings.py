@@ -15,7 +15,9 @@ from pyjax.core.tree_util import (
     tree_flatten,
     tree_flatten_with_path,
 )
+from pyjax.interpreters.staging import trace_to_jaxpr
 from pyjax.interpreters.traced_function import TracedFunction
+from pyjax.lax.reshard import reshard_to
 from pyjax.lax.sharding_constraint import sharding_constraint_p
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.placement import argument_over
@@ -126,8 +128,36 @@ class JitShardings:
                 lies = _of_committed(x)
             if wanted is not None and lies is not None:
                 _check_cut_alike(wanted, lies, number, abstractify(x))
+            elif wanted is not None and _sums(wanted) != _sums_of_type(abstractify(x)):
+                fail(
+                    NotImplementedError,
+                    f"in_shardings of jit say {wanted}, a sum over mesh axes that is still to be "
+                    f"made, for leaf {number} of the arguments, {abstractify(x).str_short()}.",
+                    "its summands are not known",
+                    "pass an array that lies so: jax.sharding.reshard(x, P(..., unreduced=...)).",
+                )
             found.append(lies if wanted is None else wanted)
         return found
+
+    def as_told(self, traced: TracedFunction) -> TracedFunction:
+        """The function with its results sums over those mesh axes over which `out_shardings` want
+        them to be sums that are still to be made, and no others."""
+        if self._outputs is None:
+            return traced
+        targets = [
+            to if isinstance(to, NamedSharding) and _sums_of_type(a) != to.spec.unreduced else None
+            for to, a in zip(self.of_results(traced), traced.out_avals)
+        ]
+        if not any(targets):
+            return traced
+        own = traced.with_constants
+
+        def made(*args: Any) -> list[Any]:
+            outs = own.eval(*args)
+            return [x if to is None else reshard_to(x, to) for to, x in zip(targets, outs)]
+
+        closed, _ = trace_to_jaxpr(made, own.in_avals, debug=own.jaxpr.debug_info)
+        return TracedFunction(closed, traced.in_tree, traced.out_tree, traced.static, traced.why)
 
     def constrained(self, traced: TracedFunction, results: Sequence[Any]) -> list[Any]:
         """The results of a call inside of another program, laid out as they are to be."""
@@ -163,7 +193,11 @@ class JitShardings:
 
 def _check_cut_alike(wanted: Sharding, lies: Sharding, number: int, aval: Any) -> None:
     """Raise ValueError for an argument of which the devices, in their order, have other parts."""
-    if wanted.memory_kind == lies.memory_kind and _parts(wanted, aval) == _parts(lies, aval):
+    if (
+        wanted.memory_kind == lies.memory_kind
+        and _sums(wanted) == _sums(lies)
+        and _parts(wanted, aval) == _parts(lies, aval)
+    ):
         return
     fail(
         ValueError,
@@ -184,6 +218,17 @@ def _parts(sharding: Sharding, aval: Any) -> Any:
     if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
         return [parts[d] for d in sharding.mesh.devices.flat]
     return [*parts.values()]
+
+
+def _sums(sharding: Sharding | None) -> frozenset[Any]:
+    """The mesh axes over which an array that lies so is a sum that is still to be made."""
+    return sharding.spec.unreduced if isinstance(sharding, NamedSharding) else frozenset()
+
+
+def _sums_of_type(aval: Any) -> frozenset[Any]:
+    """The same of a type."""
+    split = aval.split
+    return frozenset() if split is None else frozenset(split.summed_axes)
 
 
 def _described(sharding: Sharding) -> str:

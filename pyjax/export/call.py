@@ -23,6 +23,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.export.over_devices import check_number, layouts_of_call
+from pyjax.interpreters.hlo import summand_lowerings
 from pyjax.interpreters.layouts import Known, layout_rules
 from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
@@ -121,6 +122,10 @@ call_exported_p = define_primitive(
     multiple_results=True,
 )
 split_rules[call_exported_p] = AS_TYPED
+# Sums that are still to be made go in and out as their summands, which the program takes and gives.
+summand_lowerings[call_exported_p] = lambda ctx, eqn, operands: _lowering(
+    ctx, *operands, exported=eqn.params["exported"]
+)
 
 
 def _layouts(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:

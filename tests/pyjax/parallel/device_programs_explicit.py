@@ -152,6 +152,45 @@ _BODIES = {
             assert "reduce-scatter" in text or "all-reduce" in text
             assert raises(NotImplementedError, "summands", lambda: pyjax.device_put(D, on(sums)))
     """,
+    "shardings of sums that are still to be made": """
+        from pyjax.export import deserialize, export
+        sums, whole = P(None, None, unreduced={"y"}), D @ D.T
+        total = lambda x: sum(np.asarray(s.data) for s in x.addressable_shards) / 2
+        with pyjax.set_mesh(explicit):
+            product = lambda x, w: jnp.dot(x, w, out_sharding=sums)
+            operands = to(D, P(None, "y")), to(D.T, P("y"))
+            u = pyjax.jit(product)(*operands)
+            twice = lambda v: v + v
+            for spec in (P(), P("x"), P("x", "y"), P("y"), P(None, None, reduced={"y"})):
+                for got, want in [
+                    (pyjax.jit(product, out_shardings=on(spec))(*operands), whole),
+                    (pyjax.jit(lambda x, w: pyjax.jit(product, out_shardings=on(spec))(x, w))(
+                        *operands), whole),
+                    (pyjax.jit(twice, out_shardings=on(spec))(u), 2 * whole),
+                    (pyjax.jit(twice, out_shardings=on(spec)).lower(u).compile()(u), 2 * whole),
+                ]:
+                    near(got, want)
+                    assert got.sharding.is_equivalent_to(on(spec), 2), got.sharding
+                    assert got.sharding.spec.reduced == spec.reduced
+            for f, args, want in [(product, operands, whole), (twice, (u,), 2 * whole),
+                                  (twice, (to(D, P()),), 2 * D)]:
+                got = pyjax.jit(f, out_shardings=on(sums))(*args)
+                assert got.sharding == on(sums)
+                near(total(got), want)
+            near(total(pyjax.jit(twice, in_shardings=on(sums))(u)), 2 * whole)
+            for spec, x in [(P(), u), (P(None, None, unreduced={"x"}), u), (sums, to(D, P()))]:
+                assert raises(ValueError, "does not match the sharding on the respective arg",
+                              lambda: pyjax.jit(twice, in_shardings=on(spec))(x))
+            assert raises(NotImplementedError, "its summands are not known",
+                          lambda: pyjax.jit(twice, in_shardings=on(sums))(D))
+            made = export(pyjax.jit(twice))(u)
+            for exported in (made, deserialize(made.serialize())):
+                assert exported.in_avals == exported.out_avals == (pyjax.typeof(u),)
+                for run in (exported.call, pyjax.jit(exported.call)):
+                    got = run(u)
+                    assert got.sharding == on(sums)
+                    near(total(got), 2 * whole)
+    """,
     "gradients that are summed once": """
         batches = np.stack([D, D.T, D * D])
         loss = lambda w, m: (jnp.tanh(m @ jnp.sin(w)) ** 2).sum()
