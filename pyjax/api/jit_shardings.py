@@ -23,7 +23,7 @@ from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.placement import argument_over
 from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings, result_shardings
-from pyjax.sharding.mesh import AbstractMesh, Mesh
+from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import (
     NamedSharding,
@@ -31,6 +31,7 @@ from pyjax.sharding.shardings import (
     SingleDeviceSharding,
     common_device,
     context_sharding,
+    says_nothing,
 )
 from xla_backend.runtime.client import Device
 
@@ -74,7 +75,7 @@ class JitShardings:
         """The device, or group of devices, that is named; None: none, or that of the mesh in
         context."""
         leaves = tree_flatten((self.inputs, self._outputs))[0]
-        return common_device([x for x in leaves if not isinstance(x, PartitionSpec)])
+        return common_device([x for x in leaves if not _is_for_context(x)])
 
     def layouts(self, traced: TracedFunction, inputs: Shardings, place: Place) -> ProgramLayouts:
         """How the arguments of a program lie, which is known, and its results.
@@ -214,10 +215,7 @@ def _parts(sharding: Sharding, aval: Any) -> Any:
     """Which part each device has, in their order; of an array that all have, None."""
     if sharding.is_fully_replicated:
         return None
-    parts = sharding.devices_indices_map(aval.shape)
-    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
-        return [parts[d] for d in sharding.mesh.devices.flat]
-    return [*parts.values()]
+    return sharding.parts_in_order(aval.shape)
 
 
 def _sums(sharding: Sharding | None) -> frozenset[Any]:
@@ -250,13 +248,32 @@ def _of_committed(x: Any) -> Sharding | None:
     return SingleDeviceSharding(x.spec.device) if committed else None
 
 
+def _is_for_context(sharding: Any) -> bool:
+    """Whether the mesh in context says over which devices it is meant."""
+    return isinstance(sharding, PartitionSpec) or (
+        isinstance(sharding, NamedSharding)
+        and isinstance(sharding.mesh, AbstractMesh)
+        and not says_nothing(sharding)
+    )
+
+
+def _in_context(sharding: Any) -> Any:
+    """A sharding over a mesh without devices over that in context, if it has the same axes."""
+    if not _is_for_context(sharding):
+        return sharding
+    mesh = devices_in_context()
+    if mesh.shape_tuple != sharding.mesh.shape_tuple:
+        return sharding
+    return NamedSharding(mesh.update(axis_types=sharding.mesh.axis_types), sharding.spec)
+
+
 def _spread(
     what: str, prefix: Any, values: Any, avals: Sequence[ShapedArray]
 ) -> list[Sharding | None]:
     """The sharding of each array; None: nothing is said."""
     found: list[Sharding | None] = []
     for leaf, aval in zip(broadcast_prefix(prefix, values, _is_none), avals):
-        sharding = context_sharding("jit", leaf, RuntimeError)
+        sharding = _in_context(context_sharding("jit", leaf, RuntimeError))
         if isinstance(sharding, Device):
             sharding = SingleDeviceSharding(sharding)
         if isinstance(sharding, NamedSharding):

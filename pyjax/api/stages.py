@@ -198,6 +198,7 @@ class Traced(_Stage):
         """
         del _private_parameters
         place, layouts = self.placed()
+        layouts.check_devices()
         device = place.device
         platforms = dict.fromkeys(lowering_platforms or (device.platform,))
         if len(platforms) > 1:

@@ -39,8 +39,7 @@ from pyjax.export.shape_specs import SymbolicScope
 from pyjax.export.sizes import fill_in, scope_of, solve, with_sizes
 from pyjax.export.trees import tree_from_json, tree_to_json
 from pyjax.export.versions import checked_version
-from pyjax.sharding.shardings import NamedSharding
-from pyjax.sharding.splits import spec_of
+from pyjax.sharding.splits import sharding_of
 from xla_backend.hlo.module import HloModule
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.lazy import lazy
@@ -371,7 +370,7 @@ def _from_record(
 def _shardings_over(mesh: Any, avals: Sequence[Any], named: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
         [
-            on_mesh(mesh, s) if a.split is None else NamedSharding(mesh, spec_of(a.split))
+            on_mesh(mesh, s if a.split is None else sharding_of(a.split))
             for a, s in zip(avals, named)
         ]
     )

@@ -27,9 +27,10 @@ Shardings = Sequence[Any]  # a NamedSharding for each leaf, or None: nothing is 
 
 
 class Over(NamedTuple):
-    """Over which devices a program was traced, and how its arguments and results lie there."""
+    """Over which devices a program was traced, and how its arguments and results lie there; of a
+    mesh without devices, None for each."""
 
-    devices: Sequence[Device]
+    devices: Sequence[Device | None]
     inputs: Shardings
     results: Shardings
 
@@ -41,11 +42,22 @@ class Over(NamedTuple):
 def over_devices(traced: Traced) -> Over | None:
     """None: one device runs the program."""
     place, layouts = traced.placed()
-    if not isinstance(place.device, DeviceGroup):
-        return None
     inputs = _named(layouts.inputs, len(traced.jaxpr.in_avals))
     results = _named(layouts.results, len(traced.jaxpr.out_avals))
-    return Over(place.device.devices, inputs, results)
+    if isinstance(place.device, DeviceGroup):
+        return Over(place.device.devices, inputs, results)
+    sizes = [s.mesh.size for s in (*inputs, *results) if s is not None]
+    if max(sizes, default=1) == 1:
+        return None
+    if len({*sizes}) > 1:
+        fail(
+            ValueError,
+            f"{traced.fun_name} is to be exported over meshes of {' and '.join(map(str, sizes))} "
+            "devices",
+            "all arrays of a program lie over the same devices",
+            "write all shardings over meshes of as many",
+        )
+    return Over([None] * sizes[0], inputs, results)
 
 
 def _named(found: Shardings, count: int) -> list[Any]:

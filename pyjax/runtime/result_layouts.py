@@ -17,7 +17,7 @@ from pyjax.runtime.array import mesh_of_group
 from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
 from pyjax.sharding.mesh import AxisType, Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
-from pyjax.sharding.shardings import NamedSharding, Sharding
+from pyjax.sharding.shardings import NamedSharding, Sharding, resolve_device
 from pyjax.sharding.splits import of_summands, spec_of
 from xla_backend.hlo.sharding import Sharding as HloSharding
 from xla_backend.runtime.client import Device, LoadedExecutable
@@ -37,6 +37,11 @@ class ProgramLayouts(NamedTuple):
     inputs: Shardings = ()
     results: Shardings = ()
     mesh: Mesh | None = None
+
+    def check_devices(self) -> None:
+        """Raise ValueError for arrays of a program that is to run over a mesh without devices."""
+        for sharding in (*self.inputs, *self.results):
+            resolve_device(sharding)
 
     def spread(
         self, device: Device, closed: ClosedJaxpr, trailing: Shardings = ()

@@ -22,7 +22,9 @@ from xla_backend.runtime.client import Device
 ANY = sharding.Sharding("unknown")  # the compiler chooses
 
 
-def hlo_sharding(named: NamedSharding, devices: Sequence[Device], ndim: int) -> sharding.Sharding:
+def hlo_sharding(
+    named: NamedSharding, devices: Sequence[Device | None], ndim: int
+) -> sharding.Sharding:
     """How an array with `ndim` dimensions lies, in a program of these devices.
 
     Raises:
@@ -66,7 +68,7 @@ def sharding_on(
     )
 
 
-def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device]) -> device_lists.Mesh:
+def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device | None]) -> device_lists.Mesh:
     """A mesh of the devices of a program. Without devices of its own it has them in their order.
 
     Raises:

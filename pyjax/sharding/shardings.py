@@ -100,6 +100,10 @@ class Sharding:
         shape = (math.lcm(self.num_devices, other.num_devices) ** 2,) * ndim
         return self._parts_of(shape) == other._parts_of(shape)
 
+    def parts_in_order(self, shape: tuple[int, ...]) -> list[Index]:
+        """Which part each device has, in the order of the mesh, which need not have devices."""
+        return [*self.devices_indices_map(shape).values()]
+
     def _parts_of(self, shape: tuple[int, ...]) -> Any:
         """Which part is where, by device, or by place of a mesh without devices."""
         return self.devices_indices_map(shape)
@@ -345,6 +349,9 @@ class NamedSharding(Sharding):
                 )
             shape[axis] //= parts
         return tuple(shape)
+
+    def parts_in_order(self, shape: tuple[int, ...]) -> list[Index]:
+        return [*self._places(shape).values()]
 
     def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
         mesh = self._mesh_of_devices()

@@ -41,6 +41,56 @@ _BODIES = {
         near(got, WANT)
         assert len(got.sharding.device_set) == 8
     """,
+    "over meshes without devices": """
+        from pyjax.sharding import AbstractMesh, use_abstract_mesh
+        nowhere = AbstractMesh((2, 4), ("a", "b"), (AxisType.Auto,) * 2)
+        typed = AbstractMesh((2, 4), ("a", "b"), (AxisType.Explicit,) * 2)
+        on = lambda spec: at(spec, nowhere)
+        constrained = lambda x: lax.with_sharding_constraint(x * 2, on(P(None, "b")))
+        described = lambda how: pyjax.ShapeDtypeStruct((8, 8), np.float32, sharding=how)
+        double = lambda x: x * 2
+        backwards = Mesh(np.array(devices[::-1]).reshape(2, 4), ("a", "b"))
+        for made, results in [
+            (export(pyjax.jit(double, in_shardings=on(P("a", "b"))))(TYPE), P("a", "b")),
+            (export(pyjax.jit(double, in_shardings=on(P("a")), out_shardings=on(P("b"))))(TYPE),
+             P("b")),
+            (export(pyjax.jit(double, out_shardings=on(P("b"))))(TYPE), P("b")),
+            (export(pyjax.jit(double))(described(on(P("a")))), P("a")),
+            (export(pyjax.jit(double, in_shardings=on(P("a"))))(described(on(P("a")))), P("a")),
+            (export(pyjax.jit(constrained, in_shardings=on(P("a"))))(TYPE), P(None, "b")),
+        ]:
+            for exported in (made, deserialize(made.serialize())):
+                assert exported.nr_devices == 8
+                for here in (mesh, backwards):
+                    inputs = exported.in_shardings_jax(here)[0] or at(P(), here)
+                    for run in (exported.call, pyjax.jit(exported.call)):
+                        got = run(pyjax.device_put(D, inputs))
+                        near(got, 2 * D)
+                        assert got.sharding.is_equivalent_to(at(results, here), 2), got.sharding
+                assert raises(ValueError, "for 8 devices and is called in a context with 1",
+                              lambda: exported.call(D))
+        explicit = Mesh(np.array(devices).reshape(2, 4), ("a", "b"),
+                        axis_types=(AxisType.Explicit,) * 2)
+        made = export(pyjax.jit(double))(described(at(P("a", "b"), typed)))
+        assert made.in_shardings_jax(explicit) == (at(P("a", "b"), explicit),)
+        turned = Mesh(np.array(devices).reshape(4, 2), ("a", "b"))
+        for exported in (made, export(pyjax.jit(double, in_shardings=on(P("a", "b"))))(TYPE)):
+            assert raises(ValueError, "does not match the mesh used for export",
+                          lambda: exported.in_shardings_jax(turned))
+        f = pyjax.jit(double, in_shardings=on(P("a")))
+        for wrong in (lambda: f(D), lambda: f.lower(TYPE), lambda: f(put(D, P("a"))),
+                      lambda: pyjax.jit(double).lower(described(on(P("a"))))):
+            assert raises(ValueError, "has an AbstractMesh, which has no devices|does not match",
+                          wrong)
+        with pyjax.set_mesh(mesh):
+            got = f(D)
+            near(got, 2 * D)
+            assert got.sharding.is_equivalent_to(at(P("a")), 2), got.sharding
+        both = pyjax.jit(lambda x, y: x + y, in_shardings=(
+            on(P("a")), at(P("a"), AbstractMesh((4,), ("a",), (AxisType.Auto,)))))
+        assert raises(ValueError, "over meshes of 8 and 4 devices",
+                      lambda: export(both)(TYPE, TYPE))
+    """,
     "calls over meshes with as many devices": """
         f = pyjax.jit(product, in_shardings=at(P("a", "b")), out_shardings=at(P(None, "b")))
         made = export(f)(TYPE)
