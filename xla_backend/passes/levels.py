@@ -16,6 +16,7 @@ LEVELS: dict[str, int] = {
     "spmd-partitioning": 0,
     "spmd-partitioner": 0,
     "shardy-xla": 0,
+    "unreduced-borders": 0,
     "layout-normalization": 0,
     "defuser": 0,
     "dynamic-dimension-simplifier": 0,

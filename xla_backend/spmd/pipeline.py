@@ -13,6 +13,7 @@ from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.spmd.partitioner import needs_partitioning, partition
 from xla_backend.spmd.plan import Partition
 from xla_backend.spmd.shardy_importer import ShardyImporter
+from xla_backend.spmd.unreduced import UnreducedBorders
 
 
 class SpmdPartitioning(HloPass):
@@ -31,6 +32,7 @@ def prepare_and_partition(module: HloModule) -> Partition | None:
     """Bring a module into the form that the partitioner takes, and partition it; None: it needs
     none of that."""
     ShardyImporter().run(module)
+    UnreducedBorders().run(module)
     if not needs_partitioning(module):
         return None
     _keep_sharding_of_root(module)

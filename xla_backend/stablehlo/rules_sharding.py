@@ -21,15 +21,16 @@ from xla_backend.stablehlo.lowering import (
     annotations_from,
     captured_values,
     invalid,
-    unsupported,
 )
 from xla_backend.stablehlo.module import Module
 
 
 def _constraint(scope: Scope, op: Operation) -> list[Instruction]:
-    """A scalar lives on every device, in reducers too, where nothing else may stand."""
+    """A scalar lives on every device, in reducers too, where nothing else may stand; but for sums
+    that are still to be made."""
     value = scope.value(op.operands[0])
-    if scope.program.partitions == 1 or not value.shape.rank:
+    is_sum = "unreduced=" in attribute_text(op.attributes["sharding"])
+    if scope.program.partitions == 1 or not (value.shape.rank or is_sum):
         return [value]
     return [
         _call(scope, "Sharding", [value], value.shape, {"sdy.sharding": op.attributes["sharding"]})
@@ -124,9 +125,8 @@ def constrain_results(
     found = []
     for value, attributes in zip(results, said, strict=True):
         own = {k: v for k, v in attributes.items() if k in ("sdy.sharding", "mhlo.sharding")}
-        if "unreduced=" in attribute_text(own.get("sdy.sharding", "")):
-            raise unsupported(function, "results that are unreduced; reduce them first")
-        if own and value.shape.is_array and value.shape.rank:
+        is_sum = "unreduced=" in attribute_text(own.get("sdy.sharding", ""))
+        if own and value.shape.is_array and (value.shape.rank or is_sum):
             value = _call(scope, "Sharding", [value], value.shape, own)
         found.append(value)
     return found

@@ -258,16 +258,6 @@ def test_hlo_of_such_text_prints_as_such_text(name: str) -> None:
 
 BODY = "  func.func @main(%arg0: tensor<8xf32> {A}) -> (tensor<8xf32> {R}) {{ {B} }}\n}}"
 ERRORS = {
-    "unreduced result": (
-        {"R": '{sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}'},
-        UnimplementedError,
-        "results that are unreduced",
-    ),
-    "unreduced argument": (
-        {"A": '{sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={"x"}>}'},
-        UnimplementedError,
-        "cannot be unreduced",
-    ),
     "no such mesh": (
         {"A": '{sdy.sharding = #sdy.sharding<@other, [{"x"}]>}'},
         UnimplementedError,
