@@ -19,13 +19,14 @@ from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.rules import FullJvp
 from pyjax.interpreters.varying import varying_rules
 from pyjax.lax import collectives_lowering
-from pyjax.lax.arithmetic import add, mul, sub
+from pyjax.lax.arithmetic import add, max, min, mul, neg, sub
 from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.collectives import (
     AxisName,
     check_bound,
     named_effects,
     one_name,
+    pmax,
     varying_after,
 )
 from pyjax.lax.collectives_gather import all_to_all
@@ -33,13 +34,16 @@ from pyjax.lax.collectives_groups import by_groups, checked_groups, group_size
 from pyjax.lax.collectives_lowering import lowering_over_mesh
 from pyjax.lax.collectives_permute import ppermute
 from pyjax.lax.common import dtype_of, shape_of
-from pyjax.lax.compare import full_value, ge, lt, select
+from pyjax.lax.compare import eq, full_value, ge, gt, lt, ne, select
+from pyjax.lax.control_flow.cond import cond
+from pyjax.lax.control_flow.loops import fori_loop
 from pyjax.lax.convert import convert_element_type
-from pyjax.lax.creation import broadcasted_iota
+from pyjax.lax.creation import broadcasted_iota, iota
 from pyjax.lax.indexing.gather import gather
 from pyjax.lax.indexing.gather_scatter_types import GatherDimensionNumbers, GatherScatterMode
 from pyjax.lax.indexing.slicing import index_in_dim
 from pyjax.lax.nary import define, expand_to
+from pyjax.lax.reduce import reduce_or
 from pyjax.lax.shape import reshape, transpose
 
 INDEX = np.dtype(np.int32)
@@ -64,8 +68,11 @@ def _collective(name: Any, size: int, args: Any, dims: Any, **_: Any) -> Any:
     operand, out, starts, counts, targets, _ = (
         bdim_at_front(x, d, size) for x, d in zip(args, dims)
     )
+    starts, counts, targets = map(_signed, (starts, counts, targets))
     slices = shape_of(starts)[1] // size
     rows = shape_of(out)[1]
+    if not shape_of(operand)[1]:
+        return [out], [0]
     kind = dtype_of(starts)
     row = broadcasted_iota(kind, (size, rows), 1)
 
@@ -80,10 +87,41 @@ def _collective(name: Any, size: int, args: Any, dims: Any, **_: Any) -> Any:
             within = sub(row, column(targets, sender, which))
             count = column(counts, sender, which)
             inside = bitwise_and(ge(within, full_value(within, 0)), lt(within, count))
-            found = _rows(data, add(column(starts, sender, which), within))
-            covered = expand_to(inside, shape_of(out), (0, 1))
+            source = add(column(starts, sender, which), within)
+            there = bitwise_and(
+                ge(source, full_value(source, 0)),
+                lt(source, full_value(source, shape_of(data)[0])),
+            )
+            found = _rows(data, source)
+            covered = expand_to(bitwise_and(inside, there), shape_of(out), (0, 1))
             out = select(covered, found, out)
     return [out], [0]
+
+
+def _signed(x: Array) -> Array:
+    """Numbers of rows, in a type in which those next to them can be counted, too."""
+    dtype = np.dtype(dtype_of(x))
+    signed = np.promote_types(INDEX, f"i{dtype.itemsize}")
+    if dtype.kind == "u" and dtype.itemsize == signed.itemsize:
+        x = min(x, full_value(x, np.iinfo(signed).max))
+    return convert_element_type(x, signed)
+
+
+def _within(
+    starts: Array, counts: Array, targets: Array, rows: int, places: int
+) -> tuple[Array, Array, Array]:
+    """Of rows that are to be sent those that there are, on both sides."""
+    most, zero = np.iinfo(dtype_of(starts)).max, full_value(starts, 0)
+    first, end = zero, counts
+    for offsets, extent in ((starts, rows), (targets, places)):
+        # Differences are those of numbers next to which they do not overflow.
+        first = max(first, neg(max(offsets, full_value(offsets, -most))))
+        near = max(offsets, full_value(offsets, extent - most))
+        end = min(end, sub(full_value(offsets, extent), near))
+    some = lt(first, end)
+    kept = add(starts, first), sub(end, first), add(targets, first)
+    starts, counts, targets = (select(some, x, zero) for x in kept)
+    return starts, counts, targets
 
 
 def _batching(
@@ -98,10 +136,11 @@ def _batching(
     (rows, *rest), (places, *_) = shape_of(operand)[1:], shape_of(output)[1:]
     positions, slices = group_size(axis_name, axis_index_groups), shape_of(starts)[1]
     split = (axis_size, positions, slices // positions)
+    starts, sent, targets, received = map(_signed, (starts, sent, targets, received))
+    # Lanes have the rows behind those of one lane.
+    starts, sent, targets = _within(starts, sent, targets, rows, places)
 
     def by_receiver(x: Array, step: int) -> Array:
-        if np.dtype(dtype_of(x)).itemsize < INDEX.itemsize:  # offsets are larger than before
-            x = convert_element_type(x, INDEX)
         lane = broadcasted_iota(dtype_of(x), shape_of(x), 0)
         x = add(x, mul(lane, full_value(lane, step)))
         return reshape(transpose(reshape(x, split), (1, 0, 2)), (axis_size * slices,))
@@ -151,14 +190,27 @@ def _transpose(
     )
     there, back = exchanged(targets), exchanged(starts)
     if ad.is_undefined_primal(operand):
-        found[0] = ragged_all_to_all_p.bind1(
-            ct,
-            _zeros(operand.aval.shape, ct),
-            there,
-            received,
-            back,
-            sent,
-            **params,
+        zeros = _zeros(operand.aval.shape, ct)
+
+        def sent_back(sizes: Array, arriving: Array) -> Array:
+            return ragged_all_to_all_p.bind1(ct, zeros, there, sizes, back, arriving, **params)
+
+        def one_by_one() -> Array:
+            """Cotangents of a row that was sent twice are summed: of each slice by itself."""
+            (count,) = shape_of(sent)
+            number = iota(np.int32, count)
+
+            def of_slice(which: Any) -> Array:
+                mine = eq(number, expand_to(which, (count,), ()))
+                one = select(mine, sent, full_value(sent, 0))
+                return sent_back(exchanged(one), one)
+
+            first = of_slice(np.int32(0))
+            return fori_loop(1, count, lambda k, total: add(total, of_slice(k)), first)
+
+        twice = pmax(_overlap(starts, sent), axis_name)
+        found[0] = cond(
+            ne(twice, full_value(twice, 0)), one_by_one, lambda: sent_back(received, sent)
         )
     if ad.is_undefined_primal(output):
         shape = operand.aval.shape if ad.is_undefined_primal(operand) else shape_of(operand)
@@ -166,6 +218,23 @@ def _transpose(
             _zeros(shape, ct), ct, starts, sent, targets, received, **params
         )
     return found
+
+
+def _overlap(starts: Array, counts: Array) -> Array:
+    """1, if some row is in two slices, else 0."""
+    starts, counts = _signed(starts), _signed(counts)
+    (count,) = shape_of(starts)
+    if count < 2:
+        return full_value(np.zeros((), INDEX), 0)
+    square = (count, count)
+    ends = add(starts, counts)
+    begins_before = lt(expand_to(starts, square, (0,)), expand_to(ends, square, (1,)))
+    meets = bitwise_and(begins_before, transpose(begins_before, (1, 0)))
+    some = gt(counts, full_value(counts, 0))
+    meets = bitwise_and(meets, expand_to(some, square, (0,)))
+    meets = bitwise_and(meets, expand_to(some, square, (1,)))
+    meets = bitwise_and(meets, np.logical_not(np.eye(count, dtype=bool)))
+    return convert_element_type(reduce_or(meets, (0, 1)), INDEX)
 
 
 def _zeros(shape: Sequence[int], like: Array) -> Array:
@@ -208,7 +277,7 @@ def ragged_all_to_all(
       axis_index_groups: lists of positions, all of one size, which send to each other; then n is a
         multiple of that size.
     Returns:
-      `output` with the rows that were received.
+      `output` with the rows that were received. Rows that are not in both arrays are not sent.
     Raises:
       ValueError: dtypes, ranks or lengths do not fit.   NameError: no map binds the axis.
     Differentiable by operand and output.

@@ -113,6 +113,72 @@ def ragged() -> tuple[HloModule, list[list[np.ndarray]]]:
     return module, [first, second]
 
 
+# Offsets and sizes of which some are out of bounds, by how much ever.
+WILD = (
+    -(2**63),
+    -(2**62),
+    -(2**31),
+    -(2**30),
+    -7,
+    -2,
+    -1,
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    9,
+    127,
+    255,
+    2**30,
+    2**31 - 1,
+    2**62,
+    2**63 - 1,
+    2**64 - 1,
+)
+
+
+def wild_ragged(
+    type: str, members: int, seed: int
+) -> tuple[HloModule, list[list[np.ndarray]], list[np.ndarray]]:
+    """Rows of 4 that go to places in 6, as wild offsets and sizes of a type say; with two slices
+    for each member. And what each member has to get."""
+    rng, dtype = (
+        np.random.default_rng(seed),
+        np.dtype(type.replace("s", "int").replace("u", "uint")),
+    )
+    ends = np.iinfo(dtype)
+    count = 2 * members
+    lists = "".join(f"l{k} = {type}[{count}] parameter({k + 2})\n" for k in range(4))
+    groups = "{{" + ",".join(map(str, range(members))) + "}}"
+    module = module_of(
+        f"x = f32[4,3] parameter(0)\no = f32[6,3] parameter(1)\n{lists}"
+        f"ROOT r = f32[6,3] ragged-all-to-all(x, o, l0, l1, l2, l3), replica_groups={groups}",
+        members,
+        1,
+        called="",
+    )
+    possible = np.array([n for n in WILD if ends.min <= n <= ends.max], dtype)
+    arguments = [
+        [
+            rng.random((4, 3), np.float32),
+            -rng.random((6, 3), np.float32),
+            *rng.choice(possible, (4, count)),
+        ]
+        for _ in range(members)
+    ]
+    wanted = [np.array(each[1]) for each in arguments]
+    for source, _, starts, sizes, places, _ in arguments:
+        for k in range(count):
+            for row in range(6):
+                at = row - int(places[k]) + int(starts[k])
+                if 0 <= row - int(places[k]) < int(sizes[k]) and 0 <= at < 4:
+                    wanted[k // 2][row] = source[at]
+    return module, arguments, wanted
+
+
 REDUCTIONS = {
     "several operands": """y = f32[5] parameter(1)
       ROOT r = (f32[4,8], f32[5]) all-reduce(x, y), replica_groups={}, to_apply=sum""",

@@ -161,9 +161,21 @@ def _ragged_all_to_all(x: Exchange, group: Group, members: Members, combine: Com
     for source, _, starts, sizes, places, _ in members:
         per_member = starts.size // len(members)
         for k in range(per_member * len(members)):
-            start, size, place = int(starts[k]), int(sizes[k]), int(places[k])
-            results[k // per_member][place : place + size] = source[start : start + size]
+            result = results[k // per_member]
+            listed = int(starts[k]), int(sizes[k]), int(places[k])
+            start, size, place = rows_within(*listed, len(source), len(result))
+            result[place : place + size] = source[start : start + size]
     return [[result] for result in results]
+
+
+def rows_within(
+    start: int, size: int, place: int, source_rows: int, result_rows: int
+) -> tuple[int, int, int]:
+    """Of rows [start, start + size), which go to [place, place + size), those that are rows of
+    both arrays: the others are not sent."""
+    first = max(0, -start, -place)
+    end = min(size, source_rows - start, result_rows - place)
+    return (start + first, end - first, place + first) if first < end else (0, 0, 0)
 
 
 _STARTED = {

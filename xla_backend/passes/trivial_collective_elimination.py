@@ -12,6 +12,7 @@ from xla_backend.hlo.attributes import (
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.emit import Emit, rewrite_each
 
@@ -65,23 +66,37 @@ def _own_number(node: Instruction) -> Instruction:
 
 def _ragged_all_to_all(node: Instruction) -> Instruction:
     """Rows [start, start + size) of the input go to rows [place, place + size) of the output, one
-    entry of the offsets after another."""
+    entry of the offsets after another; those that one of the two has not are left out."""
     b = Emit(node)
-    source, result, starts, sizes, places, _ = node.operands
+    source, result = node.operands[:2]
+    if not source.shape.dimensions[0]:
+        return result
+    # In 64 bits numbers of rows do not overflow, whatever the offsets are.
+    starts, sizes, places = (_wide(b, x) for x in node.operands[2:5])
     row_count = result.shape.dimensions[0]
     rows = b.iota(starts.shape.with_dimensions((row_count,)), 0)
+    none, some = b.splat(rows.shape, 0), b.splat(rows.shape, source.shape.dimensions[0])
     for k in range(starts.shape.dimensions[0]):
         start, size, place = (_element(b, x, k, row_count) for x in (starts, sizes, places))
         behind = b.binary(Opcode.SUBTRACT, rows, place)
-        inside = b.binary(
-            Opcode.AND,
-            b.compare(behind, b.splat(rows.shape, 0), ComparisonDirection.GE),
-            b.compare(behind, size, ComparisonDirection.LT),
-        )
-        moved = _rows(b, source, b.binary(Opcode.ADD, behind, start))
+        number = b.binary(Opcode.ADD, behind, start)
+        inside = b.compare(behind, size, ComparisonDirection.LT)
+        for bound in (
+            b.compare(behind, none, ComparisonDirection.GE),
+            b.compare(number, none, ComparisonDirection.GE),
+            b.compare(number, some, ComparisonDirection.LT),
+        ):
+            inside = b.binary(Opcode.AND, inside, bound)
+        moved = _rows(b, source, number)
         mask = b.broadcast(inside, moved.shape.dimensions, (0,))
         result = b.add(Opcode.SELECT, (mask, moved, result), shape=moved.shape)
     return result
+
+
+def _wide(b: Emit, x: Instruction) -> Instruction:
+    if x.shape.element_type is PrimitiveType.U64:
+        x = b.binary(Opcode.MINIMUM, x, b.splat(x.shape, 2**63 - 1))
+    return b.convert(x, PrimitiveType.S64)
 
 
 def _element(b: Emit, x: Instruction, k: int, count: int) -> Instruction:

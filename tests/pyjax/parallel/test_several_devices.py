@@ -12,6 +12,7 @@ from tests.pyjax.parallel import (
     device_programs_explicit,
     device_programs_export,
     device_programs_plan,
+    device_programs_ragged,
     device_programs_shard_map,
     device_programs_sums,
 )
@@ -25,6 +26,7 @@ PROGRAMS = {
     **device_programs_explicit.PROGRAMS,
     **device_programs_export.PROGRAMS,
     **device_programs_plan.PROGRAMS,
+    **device_programs_ragged.PROGRAMS,
     **device_programs_sums.PROGRAMS,
 }
 

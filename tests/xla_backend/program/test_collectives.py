@@ -21,6 +21,7 @@ from tests.xla_backend.collective_modules import (
     in_a_loop,
     module_of,
     ragged,
+    wild_ragged,
     with_groups,
 )
 from xla_backend.compile_options import CompileOptions
@@ -117,6 +118,18 @@ def test_moving(name, type):
 
 def test_ragged_all_to_all():
     check(*ragged())
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize("type", ["s8", "s32", "s64", "u8", "u32", "u64"])
+def test_ragged_all_to_all_out_of_bounds(type, members):
+    """Rows that are none of both arrays are neither read nor written."""
+    for seed in range(6):
+        module, arguments, wanted = wild_ragged(type, members, seed)
+        found = evaluate_partitioned(module, arguments)
+        for (got,), want in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+        check(module, arguments)
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)

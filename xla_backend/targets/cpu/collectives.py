@@ -37,6 +37,7 @@ from xla_backend.targets.cpu.routines.meeting_layout import (
 )
 
 _MOST_PARTICIPANTS = 4000
+_MOST = 2**63 - 1
 
 
 class Here(NamedTuple):
@@ -468,28 +469,49 @@ class _Writer:
 
     def ragged_all_to_all(self) -> None:
         """Each member copies what is meant for it, in the order of the group: its output, and over
-        that rows of the others' inputs, as their starts, sizes and places say."""
+        that rows of the others' inputs, as their starts, sizes and places say; of these rows those
+        that there are in both arrays (`rows_within` of the evaluator)."""
         w, places = self.w, self.step.operands
         result = self.here.results[0]
         self.copy(result, self.here.operands[1], places[1].size)
         count = places[2].shape.num_elements
         extents = places[0].shape.dimensions
         row = places[0].size // extents[0] if extents[0] else 0
+        rows = [dimensions[0] for dimensions in (extents, places[1].shape.dimensions)]
         per_member = w.op("sdiv", "i64", str(count), self.size)
-        first = w.imul(self.rank, per_member)
+        begin = w.imul(self.rank, per_member)
         with w.loop("0", self.size) as member, w.loop("0", per_member) as entry:
-            at = w.iadd(first, entry.index)
+            at = w.iadd(begin, entry.index)
             start, size, place = (
-                w.imul(self._index(self.operand(member.index, k), at, places[k].shape), row)
-                for k in (2, 3, 4)
+                self._index(self.operand(member.index, k), at, places[k].shape) for k in (2, 3, 4)
             )
-            source = w.gep("i8", self.operand(member.index, 0), start)
-            self.copy(w.gep("i8", result, place), source, size)
+            first, end = "0", size
+            for offset, extent in zip((start, place), rows, strict=True):
+                # Differences are those of numbers next to which they do not overflow.
+                near = w.intrinsic("smax", "i64", offset, str(extent - _MOST))
+                offset = w.intrinsic("smax", "i64", offset, str(-_MOST))
+                first = w.intrinsic("smax", "i64", first, w.op("sub", "i64", "0", offset))
+                end = w.intrinsic("smin", "i64", end, w.op("sub", "i64", str(extent), near))
+            there = w.cmp("slt", "i64", first, end)
+            source, target, size = (
+                w.imul(w.select(there, "i64", value, "0"), row)
+                for value in (
+                    w.iadd(start, first),
+                    w.iadd(place, first),
+                    w.op("sub", "i64", end, first),
+                )
+            )
+            copied = w.gep("i8", self.operand(member.index, 0), source)
+            self.copy(w.gep("i8", result, target), copied, size)
 
     def _index(self, base: str, at: str, shape: Shape) -> str:
+        """A number of rows; larger ones than 64 bits with a sign count are as many as they do."""
         w = self.w
-        type = memory_type(shape.element_type)
-        return w.cast("sext", type, w.load(type, w.gep(type, base, at)), "i64")
+        type, unsigned = memory_type(shape.element_type), shape.element_type.is_unsigned_integral
+        value = w.load(type, w.gep(type, base, at))
+        if type != "i64":
+            return w.cast("zext" if unsigned else "sext", type, value, "i64")
+        return w.intrinsic("umin", type, value, str(_MOST)) if unsigned else value
 
 
 _MEANINGS: dict[Opcode, Callable[[_Writer], None]] = {

@@ -22,6 +22,7 @@ from tests.xla_backend.collective_modules import (
     in_a_loop,
     module_of,
     ragged,
+    wild_ragged,
     with_groups,
 )
 from tests.xla_backend.targets.cpu.native_checks import arguments_of, assert_close
@@ -177,6 +178,9 @@ def test_all_to_all_of_whole_rows() -> None:
 
 def test_ragged_all_to_all() -> None:
     assert names(check(*ragged())) == {"send", "recv"}
+    # Rows that are none of both arrays are not sent.
+    for seed in range(6):
+        check(*wild_ragged("s32", 2, seed)[:2])
 
 
 def test_in_a_loop() -> None:

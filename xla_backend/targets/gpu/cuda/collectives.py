@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_backend.hlo.exchanges import rows_within
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.topology import Topology
 from xla_backend.program.ir import Collective, aligned
@@ -305,7 +306,8 @@ class _Together:
 
     def ragged_all_to_all(self) -> None:
         """Each member gets its output, and over that, in the order of the group, rows of the
-        others' inputs, as their starts, sizes and places say: which the host has to see."""
+        others' inputs, as their starts, sizes and places say, as far as there are such rows: which
+        the host has to see."""
         places = self.step.operands
         extents = places[0].shape.dimensions
         row = places[0].size // extents[0] if extents[0] else 0
@@ -320,6 +322,11 @@ class _Together:
                 for entry, size in enumerate(sizes[source].tolist()):
                     rank = entry // each
                     start, target = int(starts[source][entry]), int(targets[source][entry])
+                    start, size, target = rows_within(
+                        start, size, target, *(place.shape.dimensions[0] for place in places[:2])
+                    )
+                    if not size:
+                        continue
                     receiver = self.members[rank]
                     self.send(sender, sender.operand(0) + start * row, size * row, rank)
                     address = receiver.result(0) + target * row
