@@ -87,6 +87,11 @@ def axis_names() -> tuple[Any, ...]:
     return tuple(_env.sizes)
 
 
+def names_of(name: Any) -> tuple[Any, ...]:
+    """One name or several as a tuple."""
+    return tuple(name) if isinstance(name, (tuple, list)) else (name,)
+
+
 def mesh_axes(names: Iterable[Any]) -> frozenset[Any]:
     """Those of the names that are bound to axes of meshes."""
     return _env.mesh.intersection(names)

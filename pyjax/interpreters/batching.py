@@ -398,8 +398,7 @@ def _as_cotangent(x: Any, dim: Dim) -> Any:
 
 def named_axes(params: dict[str, Any]) -> tuple[Any, ...]:
     """Axis names in the parameters of a collective."""
-    names = params.get("axis_name", params.get("axes", ()))
-    return tuple(names) if isinstance(names, (tuple, list)) else (names,)
+    return axis_env.names_of(params.get("axis_name", params.get("axes", ())))
 
 
 def batch(

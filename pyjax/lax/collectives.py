@@ -17,6 +17,7 @@ from pyjax._config import options
 from pyjax.core import axis_env
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
+from pyjax.core.axis_env import names_of
 from pyjax.core.dtypes import to_inexact_dtype
 from pyjax.core.effects import NamedAxisEffect
 from pyjax.core.errors import fail
@@ -32,9 +33,19 @@ from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
 from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups
 from pyjax.lax.collectives_lowering import lowering_over_mesh, reduction
-from pyjax.lax.common import BOOL, NUMBER, aval_of, check_dtype, dtype_of, is_inexact, scalar_like
+from pyjax.lax.common import (
+    BOOL,
+    NUMBER,
+    aval_of,
+    canonical_axis,
+    check_dtype,
+    dtype_of,
+    is_inexact,
+    scalar_like,
+    shape_of,
+)
 from pyjax.lax.compare import eq, full_value, select
-from pyjax.lax.convert import convert_element_type
+from pyjax.lax.convert import convert, convert_element_type
 from pyjax.lax.creation import iota
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import identity_of, reduce_max, reduce_min, reduce_or, reduce_sum
@@ -44,12 +55,16 @@ from xla_backend.hlo.opcode import Opcode
 AxisName = Any
 
 
-def names_of(axis_name: AxisName) -> tuple[Any, ...]:
-    return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
-
-
 def check_bound(axis_name: AxisName) -> None:
-    for name in names_of(axis_name):
+    names = names_of(axis_name)
+    if len({*names}) < len(names):
+        fail(
+            ValueError,
+            f"a collective over {names} names an axis twice.",
+            "each position along the axes takes part once.",
+            "name each axis once.",
+        )
+    for name in names:
         if not isinstance(name, int) and not axis_env.axis_exists(name):
             axis_env.axis_size(name)  # raises NameError, naming the axes that are bound
 
@@ -156,8 +171,13 @@ def varying_after(operands: list[Any], results: Any, params: dict[str, Any]) -> 
     return joined([vma | axes for vma in operands] or [axes], results, params)
 
 
+def _size_like(size: int, x: Array) -> Any:
+    """A number of x's kind, which does not make a weak type strong."""
+    return scalar_like(np.asarray(size).astype(dtype_of(x)).item(), x)
+
+
 def _times_size(x: Array, size: int) -> Array:
-    return mul(x, scalar_like(size, x))
+    return mul(x, _size_like(size, x))
 
 
 psum_p: Primitive = _define_reduction("psum", Opcode.ADD, reduce_sum, _times_size, LINEAR)
@@ -205,19 +225,22 @@ _OPCODES = {psum_p: Opcode.ADD, pmax_p: Opcode.MAXIMUM, pmin_p: Opcode.MINIMUM}
 
 def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups: Any) -> Any:
     check_bound(axis_name)
-    groups = checked_groups(name, axis_name, groups, equal=False)
+    names, dimensions = _split_names(name, axis_name, groups)
+    groups = checked_groups(name, names, groups, equal=False)
     leaves, tree = tree_flatten(x)
-    if not leaves:
-        return x
-    names = names_of(axis_name)
     for v in leaves:
         check_dtype(name, aval_of(v), NUMBER | BOOL)
-    leaves = [convert_element_type(v, dtype_of(v)) if aval_of(v).weak_type else v for v in leaves]
+    if dimensions:
+        leaves = [_reduce_dimensions(name, v, dimensions) for v in leaves]
+    if not leaves or not names:
+        return tree_unflatten(tree, leaves)
+    mesh = axis_env.mesh_axes(names)
+    leaves = [_of_result_type(v, strong=bool(mesh) and not options.check_vma.value) for v in leaves]
     if name == "psum":
         leaves = [
             convert_element_type(v, np.int32) if dtype_of(v) == np.bool_ else v for v in leaves
         ]
-        mesh = axis_env.mesh_axes(names) if options.check_vma.value else frozenset()
+        mesh = mesh if options.check_vma.value else frozenset()
         if mesh and groups is not None:
             fail(
                 NotImplementedError,
@@ -235,6 +258,45 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
     if groups is not None and len({len(group) for group in groups}) > 1:
         return tree_unflatten(tree, _reduce_unequal(primitive, leaves, names, groups))
     return tree_unflatten(tree, primitive.bind_all(*leaves, axes=names, axis_index_groups=groups))
+
+
+def _of_result_type(x: Any, strong: bool) -> Any:
+    """Results are weak where operands are, as in the reference, but in a shard_map that does not
+    check types."""
+    weak = aval_of(x).weak_type
+    if weak and strong:
+        return convert_element_type(x, dtype_of(x))
+    return convert(x, dtype_of(x), weak) if isinstance(x, _NUMBERS) else x
+
+
+def _split_names(
+    name: str, axis_name: AxisName, groups: Any
+) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    """Names of axes, and dimensions of the operand, which whole numbers stand for."""
+    names = names_of(axis_name)
+    dimensions = tuple(n for n in names if isinstance(n, int))
+    if dimensions and groups is not None:
+        fail(
+            ValueError,
+            f"{name} over {names} with axis_index_groups.",
+            "groups are of positions along named axes; a number stands for a dimension of the "
+            "operand.",
+            f"reduce the dimension by itself: {name}(x.sum({dimensions[0]}), axis_name, "
+            "axis_index_groups=...)."
+            if name == "psum"
+            else f"reduce dimension {dimensions[0]} by itself.",
+        )
+    return tuple(n for n in names if not isinstance(n, int)), dimensions
+
+
+_OVER_DIMENSIONS = {"psum": reduce_sum, "pmax": reduce_max, "pmin": reduce_min}
+
+
+def _reduce_dimensions(name: str, x: Any, dimensions: tuple[int, ...]) -> Array:
+    if name == "psum" and dtype_of(x) == np.bool_:
+        x = convert_element_type(x, np.int32)
+    rank = len(shape_of(x))
+    return _OVER_DIMENSIONS[name](x, tuple(canonical_axis(name, d, rank) for d in dimensions))
 
 
 def _psum_invariant(x: Any, axes: tuple[Any, ...]) -> Any:
@@ -265,6 +327,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     size, or times the size of its group.
 
     Args:
+      axis_name: a name, or several; a whole number stands for a dimension of x.
       axis_index_groups: lists of positions, each of which is in one of them: sums are of groups.
     Raises:
       NameError: the axis is not bound by an enclosing map.
@@ -273,13 +336,32 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     >>> pyjax.vmap(lambda x: lax.psum(x, "i"), axis_name="i")(jnp.array([1, 2, 3]))
     Array([6, 6, 6], dtype=int32)
     """
-    if isinstance(x, (int, float)) and not isinstance(x, bool):
+    if isinstance(x, _NUMBERS) and not isinstance(x, bool):
         return x * _summed_over(axis_name, axis_index_groups)
-    return _reduce_tree(psum_p, "psum", x, axis_name, axis_index_groups)
+    leaves, tree = tree_flatten(x)
+    numbers = [isinstance(v, _NUMBERS) and not isinstance(v, bool) for v in leaves]
+    if not any(numbers):
+        return _reduce_tree(psum_p, "psum", x, axis_name, axis_index_groups)
+    arrays = [v for v, number in zip(leaves, numbers) if not number]
+    sums = iter(_reduce_tree(psum_p, "psum", arrays, axis_name, axis_index_groups))
+    size = _summed_over(axis_name, axis_index_groups)
+    return tree_unflatten(
+        tree, [v * size if number else next(sums) for v, number in zip(leaves, numbers)]
+    )
+
+
+_NUMBERS = (int, float, complex)
 
 
 def _summed_over(axis_name: AxisName, axis_index_groups: Any) -> int:
     """How many values a sum has: the size of the axis, or of each group of its indices."""
+    if any(isinstance(name, int) for name in names_of(axis_name)):
+        fail(
+            ValueError,
+            f"the number of values of a sum over {axis_name}, which are not all names of axes.",
+            "a number has no dimensions, and pmean divides by the sizes of named axes only.",
+            "take the mean over the dimensions by itself: lax.pmean(x.mean(0), axis_name).",
+        )
     size = axis_env.axis_size(axis_name)
     return size if axis_index_groups is None else len(axis_index_groups[0])
 
@@ -314,8 +396,9 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     def mean(v: Any) -> Any:
         if not hasattr(v, "aval"):
             return v / size
-        v = v if is_inexact(dtype_of(v)) else convert_element_type(v, to_inexact_dtype(dtype_of(v)))
-        return div(v, scalar_like(size, v))
+        if not is_inexact(dtype_of(v)):
+            v = convert(v, to_inexact_dtype(dtype_of(v)), aval_of(v).weak_type)
+        return div(v, _size_like(size, v))
 
     return tree_map(mean, total)
 
@@ -361,6 +444,8 @@ def axis_index(axis_name: AxisName) -> Array:
     """
     check_bound(axis_name)
     names = names_of(axis_name)
+    if not names:
+        return full_value(np.zeros((), np.int32), 0)
     index = axis_index_p.bind1(axis_name=names[0])
     for name in names[1:]:
         size = scalar_like(axis_env.axis_size(name), index)

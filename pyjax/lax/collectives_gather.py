@@ -29,12 +29,16 @@ from pyjax.lax.collectives import (
     axis_index,
     check_bound,
     named_effects,
-    names_of,
-    one_name,
     varying_after,
     with_state,
 )
-from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups, group_size
+from pyjax.lax.collectives_groups import (
+    Groups,
+    by_groups,
+    checked_groups,
+    group_size,
+    one_at_a_time,
+)
 from pyjax.lax.collectives_lowering import lowering_over_mesh
 from pyjax.lax.common import NUMBER, aval_of, canonical_axis, check_dtype, shape_of
 from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
@@ -81,7 +85,7 @@ def _checked(name: str, shapes: Callable[..., list[ShapedArray]]) -> Callable[..
     """The types of a collective that takes no sums that are still to be made along its axis."""
 
     def abstract_eval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedArray]:
-        check_no_sum(name, x, names_of(axis_name))
+        check_no_sum(name, x, axis_env.names_of(axis_name))
         return shapes(x, axis_name=axis_name, **params)
 
     return abstract_eval
@@ -92,7 +96,7 @@ def _with_states(name: str, shapes: Any, source: str, to: str) -> Callable[..., 
 
     def abstract_eval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedArray]:
         (aval,) = shapes(x, axis_name=axis_name, **params)
-        return [with_state(name, aval, names_of(axis_name), source, to)]
+        return [with_state(name, aval, axis_env.names_of(axis_name), source, to)]
 
     return abstract_eval
 
@@ -244,7 +248,7 @@ def all_gather(
             "are.",
             "leave out `to`.",
         )
-    names = names_of(axis_name) if groups is None else (one_name(axis_name),)
+    names = one_at_a_time(axis_name, groups)
 
     def one(v: Array) -> Array:
         ndim = len(shape_of(v)) + (not tiled)
@@ -363,7 +367,7 @@ def psum_scatter(
     Array([2., 2.], dtype=float32)
     """
     groups = checked_groups("psum_scatter", axis_name, axis_index_groups)
-    names = names_of(axis_name) if groups is None else (one_name(axis_name),)
+    names = one_at_a_time(axis_name, groups)
     size = group_size(names, groups)
 
     def one(v: Array) -> Array:
@@ -376,7 +380,7 @@ def psum_scatter(
                 f"psum_scatter operand scatter dimension size {extent} must "
                 f"{'be divisible by' if tiled else 'match'} shard_count {size}",
             )
-        summed = _is_sum(v, names, groups)
+        summed = _is_sum(v, axis_env.names_of(axis_name), groups)
         for name in names:
             params = {
                 "axis_name": name,
@@ -416,7 +420,7 @@ def _all_to_all_aval(
     shape = list(x.shape)
     size = shape.pop(split_axis)
     shape.insert(concat_axis, size)
-    return [x.update(shape=tuple(shape))]
+    return [x.update(shape=tuple(shape), weak_type=False)]
 
 
 def _all_to_all_collective(
@@ -500,7 +504,7 @@ def all_to_all(
     [[1, 3], [2, 4]]
     """
     groups = checked_groups("all_to_all", axis_name, axis_index_groups)
-    names = names_of(axis_name) if groups is None else (one_name(axis_name),)
+    names = one_at_a_time(axis_name, groups)
     size = group_size(names, groups)
 
     def one(v: Array) -> Array:

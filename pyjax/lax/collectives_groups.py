@@ -13,6 +13,7 @@ import numpy as np
 
 from pyjax.core import axis_env
 from pyjax.core.array import Array
+from pyjax.core.axis_env import names_of
 from pyjax.core.errors import fail
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.lax.common import shape_of
@@ -54,6 +55,13 @@ def checked_groups(function: str, axis_name: Any, groups: Any, equal: bool = Tru
     return found
 
 
+def one_at_a_time(axis_name: Any, groups: Groups | None) -> tuple[Any, ...]:
+    """The axes that a collective deals with one after the other. Groups are of positions along all
+    of them, which are one axis then: a tuple."""
+    names = names_of(axis_name)
+    return names if groups is None or len(names) == 1 else (names,)
+
+
 def group_size(axis_name: Any, groups: Groups | None) -> int:
     """How many positions exchange values with each other."""
     return axis_env.axis_size(axis_name) if groups is None else len(groups[0])
@@ -66,7 +74,7 @@ def by_groups(rule: Callable[..., Any]) -> Callable[..., Any]:
         groups = params.get("axis_index_groups")
         if groups is None:
             return rule(name, size, args, dims, **params)
-        _check_one_axis(params.get("axes", ()))
+        _check_one_axis(names_of(params.get("axes", params.get("axis_name"))))
         params["axis_index_groups"] = None
         values = [bdim_at_front(x, d, size) for x, d in zip(args, dims)]
         found = []

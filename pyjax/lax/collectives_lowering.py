@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyjax.core.axis_env import names_of
 from pyjax.core.errors import fail
 from pyjax.interpreters.hlo import LoweringContext
 from pyjax.interpreters.manual_mesh import ManualMesh
@@ -51,12 +52,15 @@ def lowering_over_mesh(name: str, rule: OverMesh) -> Callable[..., Any]:
 def _attributes(
     ctx: LoweringContext,
     mesh: ManualMesh,
-    axes: tuple[Any, ...],
+    axes: Any,
     groups: Any,
     *dimensions: int,
 ) -> CollectiveAttributes:
     return CollectiveAttributes(
-        mesh.groups(axes, groups), ctx.module.next_channel(), dimensions, use_global_device_ids=True
+        mesh.groups(names_of(axes), groups),
+        ctx.module.next_channel(),
+        dimensions,
+        use_global_device_ids=True,
     )
 
 
@@ -106,7 +110,7 @@ def all_gather(
     if axis_size == 1:
         return x
     dims[all_gather_dimension] *= axis_size
-    attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups, all_gather_dimension)
+    attributes = _attributes(ctx, mesh, axis_name, axis_index_groups, all_gather_dimension)
     shape = x.shape.with_dimensions(tuple(dims))
     return mesh.own(ctx.builder.add(Opcode.ALL_GATHER, (x,), attributes, shape=shape))
 
@@ -125,7 +129,7 @@ def reduce_scatter(
     dims = list(x.shape.dimensions)
     dims[scatter_dimension] //= axis_size
     if axis_size > 1:
-        attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups, scatter_dimension)
+        attributes = _attributes(ctx, mesh, axis_name, axis_index_groups, scatter_dimension)
         called = [ctx.reducer(Opcode.ADD, x.shape.element_type)]
         shape = x.shape.with_dimensions(tuple(dims))
         x = mesh.own(ctx.builder.add(Opcode.REDUCE_SCATTER, (x,), attributes, called, shape))
@@ -149,7 +153,7 @@ def all_to_all(
     rest = [d for d in range(x.shape.rank) if d != split_axis]
     x = ctx.builder.transpose(x, [split_axis, *rest])
     if x.shape.dimensions[0] > 1:
-        attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups, 0)
+        attributes = _attributes(ctx, mesh, axis_name, axis_index_groups, 0)
         x = mesh.own(ctx.builder.add(Opcode.ALL_TO_ALL, (x,), attributes, shape=x.shape))
     order = list(range(1, x.shape.rank))
     order.insert(concat_axis, 0)
@@ -163,7 +167,7 @@ def ragged_all_to_all(
     axis_name: Any,
     axis_index_groups: Any,
 ) -> Instruction:
-    attributes = _attributes(ctx, mesh, (axis_name,), axis_index_groups)
+    attributes = _attributes(ctx, mesh, axis_name, axis_index_groups)
     shape = operands[1].shape
     return mesh.own(ctx.builder.add(Opcode.RAGGED_ALL_TO_ALL, operands, attributes, shape=shape))
 
@@ -173,7 +177,7 @@ def ppermute(
 ) -> Instruction:
     pairs = tuple(
         (group[source], group[target])
-        for group in mesh.groups(axis_name if isinstance(axis_name, tuple) else (axis_name,))
+        for group in mesh.groups(names_of(axis_name))
         for source, target in perm
     )
     attributes = CollectivePermuteAttributes(pairs, ctx.module.next_channel())

@@ -24,7 +24,6 @@ from pyjax.lax.collectives import (
     axis_index,
     check_bound,
     named_effects,
-    names_of,
     varying_after,
 )
 from pyjax.lax.collectives_gather import all_gather
@@ -42,7 +41,7 @@ def _collective_batching(
 ) -> Any:
     (x,), (d,) = args, dims
     x = bdim_at_front(x, d, size)
-    names = names_of(axis_name)
+    names = axis_env.names_of(axis_name)
     others = tuple(other for other in names if other != name)
     sources: Any = _sources([axis_env.axis_size(n) for n in names], names.index(name), perm)
     if not others:
@@ -86,7 +85,7 @@ def _transpose(cts: Sequence[Any], x: Any, *, axis_name: Any, perm: Any) -> list
 
 def _same_aval(x: ShapedArray, *, axis_name: Any, **params: Any) -> list[ShapedArray]:
     check_bound(axis_name)
-    check_no_sum("ppermute", x, names_of(axis_name))
+    check_no_sum("ppermute", x, axis_env.names_of(axis_name))
     return [x]
 
 
@@ -108,7 +107,9 @@ varying_rules[ppermute_p] = varying_after
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
     """Send x along a mapped axis: `perm` lists (source, destination); positions nobody sends to get
-    zeros. Along several axes positions are counted row by row, the last name fastest.
+    zeros. Along several axes positions are counted row by row, the last name fastest; those of
+    devices the last axis of the mesh fastest, in whatever order axes are named, as the reference
+    does.
 
     Raises:
       ValueError: a source or destination is repeated.
@@ -130,7 +131,9 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
             f"its positions are 0 to {size - 1}.",
             "list pairs (source, destination) of positions along the axis.",
         )
-    names = names_of(axis_name)
+    names = axis_env.names_of(axis_name)
+    if axis_env.mesh_axes(names) == {*names}:
+        names = axis_env.in_order(names)
     name = names[0] if len(names) == 1 else names
     return tree_map(lambda v: ppermute_p.bind1(v, axis_name=name, perm=pairs), x)
 

@@ -32,7 +32,6 @@ from pyjax.interpreters.varying import Axes, Variation, as_typed, varying_rules
 from pyjax.lax.collectives import (
     check_bound,
     named_effects,
-    names_of,
     psum_invariant_p,
     with_state,
 )
@@ -151,7 +150,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     >>> f(jnp.arange(2)).tolist()
     [0, 1, 0, 1]
     """
-    axes = names_of(axis_name)
+    axes = axis_env.names_of(axis_name)
     if to not in ("reduced", "unreduced", "varying"):
         raise new_error(
             ValueError,
