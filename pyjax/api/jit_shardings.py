@@ -280,10 +280,13 @@ def _spread(
             try:
                 sharding.shard_shape(aval.shape)
             except ValueError as error:
+                first, *_, why, fix = str(error).splitlines()  # as `new_error` writes them
                 raise new_error(
                     type(error),
                     f"One of the {what} of a jitted function is incompatible with its sharding "
-                    f"annotation {sharding}: {error}",
+                    f"annotation {sharding}: {first}",
+                    why.strip(),
+                    fix.strip(),
                 ) from None
         found.append(sharding)
     return found

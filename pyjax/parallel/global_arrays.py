@@ -18,7 +18,7 @@ from pyjax.runtime.array import DeviceArray, array_from, array_spec, laid_out, r
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.runtime.placement import device_put
-from pyjax.sharding.mesh import AxisType, Mesh
+from pyjax.sharding.mesh import NAMES_AND_SIZES, AxisType, Mesh
 from pyjax.sharding.shardings import Sharding, context_sharding, resolve_device
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup, Parts
@@ -48,7 +48,9 @@ def make_mesh(
     count = math.prod(shape)
     if len(shape) != len(axis_names):
         raise new_error(
-            ValueError, f"make_mesh: {len(shape)} sizes for {len(axis_names)} axis names"
+            ValueError,
+            f"make_mesh: {len(shape)} sizes for {len(axis_names)} axis names",
+            *NAMES_AND_SIZES,
         )
     if count > len(found):
         raise new_error(

@@ -283,8 +283,9 @@ def _check_size(size: int, available: int) -> None:
         raise new_error(
             ValueError,
             f"compiling computation that requires {size} logical devices, but only {available} "
-            "devices are available.\n  pmap runs one example on each device; use vmap to run "
-            "several on one.",
+            "devices are available.",
+            "pmap runs one example on each device.",
+            "use vmap to run several on one, or pmap(vmap(f)) of a batch for each device.",
         )
 
 
@@ -315,7 +316,16 @@ class _MappedAxis:
             )
         if size is None:
             mapped = [(np.shape(x), d) for x, d in zip(leaves, self._dims) if d is not None]
-            size = max((shape[d] for shape, d in mapped if shape), default=1)
+            sizes = [shape[d] for shape, d in mapped if shape]
+            size = max(sizes, default=1)
+            if len({*sizes}) > 1:
+                fail(
+                    ValueError,
+                    f"pmap got inconsistent sizes for array axes to be mapped: {sizes}.",
+                    "each device takes its example of every mapped argument.",
+                    "pass arguments with as many examples, or map some along another axis "
+                    "(in_axes=None: all devices get the whole).",
+                )
         available = list(all_devices(backend) if devices is None else devices)
         _check_size(size, len(available))
         self._name = _mesh_axis(name)

@@ -545,7 +545,8 @@ def placement(arrays: Sequence[DeviceArray]) -> tuple[Device, bool]:
                     ValueError,
                     "arguments are committed to different devices: "
                     f"{committed.aval.str_short()} on {committed.spec.device} and "
-                    f"{array.aval.str_short()} on {array.spec.device}. "
+                    f"{array.aval.str_short()} on {array.spec.device}.",
+                    "an array that was put somewhere stays there, and a program runs in one place.",
                     "Move one of them with pyjax.device_put(x, device).",
                 )
             committed = array

@@ -76,12 +76,17 @@ def _types(
     return axis_types
 
 
+# Why, and what to write instead, where there are more of one than of the other.
+NAMES_AND_SIZES = ("each axis has a name and a size.", "pass as many names as sizes.")
+
+
 def _check_names(kind: str, names: tuple[Any, ...]) -> None:
     if None in names or len(set(names)) != len(names):
         raise new_error(
             ValueError,
             f"{kind}: axis names must be distinct and not None, got {names}",
             "specs and collectives name an axis to say which one they mean",
+            "give each axis a name of its own",
         )
 
 
@@ -203,7 +208,9 @@ class AbstractMesh(_NamedAxes):
         sizes = tuple(map(operator.index, axis_sizes))
         if len(sizes) != len(names):
             raise new_error(
-                ValueError, f"AbstractMesh: {len(sizes)} sizes for {len(names)} axis names"
+                ValueError,
+                f"AbstractMesh: {len(sizes)} sizes for {len(names)} axis names",
+                *NAMES_AND_SIZES,
             )
         _check_names("AbstractMesh", names)
         if not (abstract_device is None or isinstance(abstract_device, AbstractDevice)):
@@ -300,6 +307,8 @@ class Mesh(_NamedAxes):
                 "Mesh requires the ndim of its first argument (`devices`) to equal the length of "
                 f"its second argument (`axis_names`), but got devices.ndim == {grid.ndim} and "
                 f"len(axis_names) == {len(names)}.",
+                "each dimension of the array of devices is an axis of the mesh.",
+                "name as many axes as it has dimensions: np.array(devices).reshape(2, -1) has two.",
             )
         _check_names("Mesh", names)
         grid.flags.writeable = False

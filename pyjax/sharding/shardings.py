@@ -346,6 +346,8 @@ class NamedSharding(Sharding):
                     IndivisibleError,
                     f"Sharding {self} implies that dimension {axis} of shape {global_shape} is "
                     f"split into {parts} parts, but {shape[axis]} is not divisible by {parts}.",
+                    "all devices have parts of one shape.",
+                    "pad the array, use another mesh, or do not split this dimension.",
                 )
             shape[axis] //= parts
         return tuple(shape)
@@ -402,6 +404,8 @@ def _check_spec(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
                 DuplicateSpecError,
                 "A single NamedSharding spec specification can map every mesh axis to at most "
                 f"one positional dimension, but {spec} has duplicate entries for `{name}`",
+                "devices along the axis have parts of one dimension.",
+                "name another axis of the mesh, or None.",
             )
         seen.add(name)
     if summed := (spec.unreduced | spec.reduced) - {*mesh.explicit_axes, *mesh.manual_axes}:
@@ -466,7 +470,17 @@ def resolve_device(target: Any) -> Device | None:
     if says_nothing(target):
         return None
     if isinstance(target, NamedSharding):
-        return device_group(list(target._mesh_of_devices().devices.flat))
+        devices = list(target._mesh_of_devices().devices.flat)
+        if len({*devices}) < len(devices):
+            twice = next(device for device in devices if devices.count(device) > 1)
+            raise new_error(
+                ValueError,
+                f"{twice} is named {devices.count(twice)} times among {len(devices)} devices of "
+                f"{target.mesh}.",
+                "each device has one part of an array, and runs one part of a program.",
+                "name each device once.",
+            )
+        return device_group(devices)
     if isinstance(target, Sharding):
         return device_group(sorted(target.device_set, key=lambda device: device.id))
     raise new_error(
