@@ -250,7 +250,8 @@ use_shardy_partitioner = option(
     default=False,
     affects=Affects.COMPILE,
     scope=Scope.GLOBAL,
-    help="Write shardings in the sharding dialect.",
+    help="Write shardings of programs for one device in the sharding dialect; those of others "
+    "are written as HLO has them.",
 )
 
 xla_profile_version = option(

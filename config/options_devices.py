@@ -213,8 +213,8 @@ pmap_no_rank_reduction = option(
     default=True,
     affects=Affects.TRACE,
     scope=Scope.THREAD,
-    help="The parts of pmap's results keep the mapped axis, with size 1. Results of several "
-    "examples have one part today, which has all of them.",
+    help="The parts of pmap's results keep the mapped axis, with size 1. Over several devices they "
+    "always do.",
 )
 
 pmap_shmap_merge = option(
