@@ -32,7 +32,6 @@ from xla_backend.targets.cpu.routines.fft_forms import (
     ANY,
     COLUMNS,
     FORMS,
-    RADIX_SETS,
     ROWS,
     Form,
 )
@@ -136,8 +135,7 @@ class _Group:
         buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(size, HEADER))
         self._read(buffers[0])
         tables = Tables("%passes", "%pass_count", "%roots", "%places")
-        radices = RADIX_SETS.get(self.form.radices)
-        self._write(run_passes(lanes, buffers, tables, radices))
+        self._write(run_passes(lanes, buffers, tables, self.form.radices))
         w.call("pyjax.workspace.give", "void", [("ptr", taken)])
 
     def _swapped(self, value: Pair) -> Pair:

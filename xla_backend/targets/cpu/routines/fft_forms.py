@@ -8,11 +8,20 @@ import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from xla_backend.targets.cpu.routines.fft_plan import RADICES, factors
+from xla_backend.targets.cpu.routines.fft_plan import (
+    RADICES,
+    convolution_length,
+    factors,
+    large_prime,
+)
 
 # Radices that lengths have most often, by the name of such a form.
-RADIX_SETS: Mapping[str, tuple[int, ...]] = {"powers": (8, 4, 2), "small": (8, 4, 2, 3, 5)}
-_OTHERS = "any"
+RADIX_SETS: Mapping[str, tuple[int, ...]] = {
+    "powers": (8, 4, 2), "small": (8, 4, 2, 3, 5), "sevens": (8, 4, 2, 3, 5, 7)
+}  # fmt: skip
+# One of these and Rader's pass, whose convolution is of such a length, too.
+CONVOLVED, CONVOLUTION = "convolved", "sevens"
+OTHERS = "any"
 # Numbers of a problem lie one behind the other, or as the same ones of all problems do.
 ROWS, COLUMNS = "rows", "columns"
 _ROTATED = "rotated"
@@ -22,12 +31,12 @@ class Form(NamedTuple):
     """What a routine is for. Everything, unless it says otherwise.
 
     Attributes:
-      radices: the name of a set of `RADIX_SETS`, or "any".
+      radices: the name of a set of `RADIX_SETS`, CONVOLVED, or OTHERS, which is any.
       read, written: how the operand and the result lie, ROWS or COLUMNS; None: any.
       rotated: whether results are multiplied by roots; None: it depends.
     """
 
-    radices: str = _OTHERS
+    radices: str = OTHERS
     read: str | None = None
     written: str | None = None
     rotated: bool | None = None
@@ -45,7 +54,7 @@ ANY = Form()
 FORMS = [
     Form(*words)
     for words in itertools.product(
-        (*RADIX_SETS, _OTHERS), (ROWS, COLUMNS), (ROWS, COLUMNS), (False, True)
+        (*RADIX_SETS, CONVOLVED, OTHERS), (ROWS, COLUMNS), (ROWS, COLUMNS), (False, True)
     )
 ]
 
@@ -57,9 +66,16 @@ def form_of(operands: Mapping[str, Any]) -> Form:
     )
     if read is None or written is None:
         return ANY
-    found = set(factors(operands["n"]) or RADICES)
-    radices = next((name for name, each in RADIX_SETS.items() if found <= {*each}), _OTHERS)
-    return Form(radices, read, written, operands["rotations"] is not None)
+    return Form(_radices_of(operands["n"]), read, written, operands["rotations"] is not None)
+
+
+def _radices_of(n: int) -> str:
+    """The name of the least set with the passes of a length."""
+    found, prime = set(factors(n) or RADICES), large_prime(n)
+    if prime is None:
+        return next((name for name, each in RADIX_SETS.items() if found <= {*each}), OTHERS)
+    found = found - {prime} | set(factors(convolution_length(prime)) or ())
+    return CONVOLVED if found <= {*RADIX_SETS[CONVOLUTION]} else OTHERS
 
 
 def _lies(inner: int, step: int) -> str | None:

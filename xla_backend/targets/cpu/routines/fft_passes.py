@@ -13,7 +13,12 @@ from typing import NamedTuple
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.targets.cpu.routines.fft_forms import RADIX_SETS
+from xla_backend.targets.cpu.routines.fft_forms import (
+    CONVOLUTION,
+    CONVOLVED,
+    OTHERS,
+    RADIX_SETS,
+)
 from xla_backend.targets.cpu.routines.fft_plan import LARGEST_PRIME, RADICES
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
 from xla_backend.targets.cpu.routines.registry import register_group
@@ -99,18 +104,21 @@ def _pass_name(t: P, radix: int | str) -> str:
     return f"pyjax_fft_{t}.pass_{radix}"
 
 
-# Passes that are compiled together: those of one of `RADIX_SETS` that are not of the one before it,
-# and the rest.
-_PRIMES = ("prime", "rader")
+# Larger primes: by squares, and by convolutions of any length or of one of a set.
+_PRIME = "prime"
+_RADER = {OTHERS: "rader", CONVOLVED: f"rader_{CONVOLUTION}"}
 
 
 def _groups() -> dict[str, tuple[int | str, ...]]:
+    """Passes that are compiled together: those of one of `RADIX_SETS` that are not of the one
+    before it, and the rest."""
     found: dict[str, tuple[int | str, ...]] = {}
     before: tuple[int, ...] = ()
-    for name, radices in (*RADIX_SETS.items(), ("others", RADICES)):
+    for name, radices in (*RADIX_SETS.items(), (OTHERS, RADICES)):
         found[name] = tuple(radix for radix in radices if radix not in before)
         before = radices
-    found["others"] += _PRIMES
+    found[OTHERS] += (_PRIME, _RADER[OTHERS])
+    found[CONVOLVED] = (_RADER[CONVOLVED],)
     return found
 
 
@@ -118,9 +126,10 @@ def _emit_passes(t: P, radices: tuple[int | str, ...], module: ModuleWriter) -> 
     for radix in radices:
         if isinstance(radix, int):
             _emit_pass(module, t, radix)
-    if "prime" in radices:
-        _emit_prime_pass(module, t)
-        _emit_rader_pass(module, t)
+        elif radix == _PRIME:
+            _emit_prime_pass(module, t)
+        else:
+            _emit_rader_pass(module, t, CONVOLUTION if radix == _RADER[CONVOLVED] else OTHERS)
 
 
 def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
@@ -142,19 +151,25 @@ def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
                 for part in (0, 1)
             ]
             roots.append((parts[0], parts[1]))
+        # Rows as pointers: what is left to add in the inner loop is the same for all of them.
+        sources = [_row(lanes, "%source", w.iadd(p, w.imul("%length", k))) for k in range(radix)]
+        targets = [_row(lanes, "%target", w.iadd(w.imul(p, radix), k)) for k in range(radix)]
         with w.loop("0", "%stride", guard=False) as inner:
-            q = inner.index
             given = []
-            for k in range(radix):
-                at = w.iadd(w.imul(w.iadd(p, w.imul("%length", k)), "%stride"), q)
-                value = lanes.load("%source", at)
+            for source in sources:
+                value = lanes.load(source, inner.index)
                 assert isinstance(value, tuple)
                 given.append(value)
             results = short.transform(given)
-            for k, value in enumerate(results):
-                at = w.iadd(w.imul(w.iadd(w.imul(p, radix), k), "%stride"), q)
-                lanes.store("%target", at, value if k == 0 else short.times(value, roots[k - 1]))
+            for k, (value, target) in enumerate(zip(results, targets, strict=True)):
+                turned = value if k == 0 else short.times(value, roots[k - 1])
+                lanes.store(target, inner.index, turned)
     w.ret()
+
+
+def _row(lanes: Lanes, buffer: str, number: str) -> str:
+    """Where a row of `%stride` elements begins."""
+    return lanes.place(buffer, lanes.w.imul(number, "%stride"))
 
 
 def _emit_prime_pass(module: ModuleWriter, t: P) -> None:
@@ -164,7 +179,7 @@ def _emit_prime_pass(module: ModuleWriter, t: P) -> None:
         ("ptr noalias", "source"), ("ptr noalias", "target"), ("i64", "length"), ("i64", "stride"),
         ("ptr", "roots"), ("i64", "radix"),
     ]  # fmt: skip
-    w = module.function(_pass_name(t, "prime"), parameters)
+    w = module.function(_pass_name(t, _PRIME), parameters)
     lanes = Lanes(w, t)
     short, real, ty = Short(lanes), element(lanes.ty), lanes.ty
     sums, differences = (lanes.scratch(LARGEST_PRIME // 2) for _ in range(2))
@@ -242,12 +257,12 @@ class Tables(NamedTuple):
 
 
 def run_passes(
-    lanes: Lanes, buffers: Pair, tables: Tables, radices: tuple[int, ...] | None = None
+    lanes: Lanes, buffers: Pair, tables: Tables, radices: str
 ) -> str:
     """All passes, from buffer to buffer; where the result is.
 
     Args:
-      radices: which there are; by default any.
+      radices: the name of which there are (`fft_forms`).
     """
     w = lanes.w
     carries = [("ptr", buffer) for buffer in buffers]
@@ -261,43 +276,51 @@ def run_passes(
             *(("ptr", buffer) for buffer in loop.carried), ("i64", length), ("i64", stride),
             ("ptr", roots),
         ]  # fmt: skip
-        for each in radices or RADICES:
+        ints = RADIX_SETS[CONVOLUTION] if radices == CONVOLVED else RADIX_SETS.get(radices, RADICES)
+        for each in ints:
             with w.if_(w.cmp("eq", "i64", radix, str(each))):
                 w.call(_pass_name(lanes.t, each), "void", arguments)
-        if radices is None:
+        if radices in _RADER:
             with w.if_(w.cmp("sgt", "i64", radix, str(RADICES[-1]))):
-                _run_prime(lanes, tables, [*arguments, ("i64", radix)])
+                _run_prime(lanes, tables, [*arguments, ("i64", radix)], radices)
         loop.next = [loop.carried[1], loop.carried[0]]
     return loop.results[0]
 
 
-def _run_prime(lanes: Lanes, tables: Tables, arguments: list[tuple[str, str]]) -> None:
+def _run_prime(
+    lanes: Lanes, tables: Tables, arguments: list[tuple[str, str]], radices: str
+) -> None:
     """The pass of a larger prime, which is the last argument."""
     w = lanes.w
     plan = w.gep("i64", tables.passes, w.imul(tables.total, 4))
     far = [("ptr", plan), ("ptr", tables.places)]
 
     def squared() -> list[str]:
-        w.call(_pass_name(lanes.t, "prime"), "void", arguments)
+        w.call(_pass_name(lanes.t, _PRIME), "void", arguments)
         return []
 
     def convolved() -> list[str]:
-        w.call(_pass_name(lanes.t, "rader"), "void", [*arguments, *far])
+        w.call(_pass_name(lanes.t, _RADER[radices]), "void", [*arguments, *far])
         return []
 
+    if radices == CONVOLVED:
+        convolved()
+        return
     w.if_else(w.cmp("sle", "i64", arguments[-1][1], str(LARGEST_PRIME)), [], squared, convolved)
 
 
-def _emit_rader_pass(module: ModuleWriter, t: P) -> None:
+def _emit_rader_pass(module: ModuleWriter, t: P, radices: str) -> None:
     """void pass(ptr source, ptr target, length, stride, ptr roots, radix, ptr plan, ptr places),
     for larger primes: by powers of a generator, elements and results other than the first ones are
-    a cyclic convolution with the roots, which two transforms of its length make a product."""
+    a cyclic convolution with the roots, which two transforms of its length make a product; that
+    length has radices of a set."""
     parameters = [
         ("ptr noalias", "source"), ("ptr noalias", "target"), ("i64", "length"), ("i64", "stride"),
         ("ptr", "roots"), ("i64", "radix"), ("ptr", "plan"), ("ptr", "places"),
     ]  # fmt: skip
     emit_workspace(module)
-    w = module.function(_pass_name(t, "rader"), parameters, attributes="noinline")
+    name = _RADER[CONVOLVED if radices == CONVOLUTION else OTHERS]
+    w = module.function(_pass_name(t, name), parameters, attributes="noinline")
     lanes = Lanes(w, t)
     short, real, ty = Short(lanes), element(lanes.ty), lanes.ty
     others = w.isub("%radix", 1)
@@ -337,14 +360,14 @@ def _emit_rader_pass(module: ModuleWriter, t: P) -> None:
             lanes.store(buffers[0], loop.index, given(generated(loop.index)))
         with w.loop(others, size) as loop:
             lanes.store(buffers[0], loop.index, lanes.zero())
-        found = run_passes(lanes, buffers, tables)
+        found = run_passes(lanes, buffers, tables, radices)
         put("0", short.add(first, pair(found, "0")))
         # The inverse transform is that of numbers whose parts have traded places.
         with w.loop("0", size) as loop:
             x, y = short.times(pair(found, loop.index), root(spectrum, loop.index))
             lanes.store(found, loop.index, (y, x))
         other = w.select(w.cmp("eq", "ptr", found, buffers[0]), "ptr", buffers[1], buffers[0])
-        found = run_passes(lanes, (found, other), tables)
+        found = run_passes(lanes, (found, other), tables, radices)
         with w.loop("0", others) as loop:
             y, x = pair(found, loop.index)
             value = short.add(first, (x, y))

@@ -137,7 +137,10 @@ def test_roots_are_rounded_once(n):
     assert set(map(tuple, roots[numbers % n * 4 % n == 0])) <= {(1, 0), (0, -1), (-1, 0), (0, 1)}
 
 
-FORM_SHAPES = [((20, 64), 1), ((20, 60), 1), ((20, 77), 1), ((16, 20), 2), ((4096,), 1)]
+FORM_SHAPES = [
+    ((20, 64), 1), ((20, 60), 1), ((20, 77), 1), ((20, 63), 1), ((20, 146), 1), ((20, 11 * 73), 1),
+    ((16, 20), 2), ((4096,), 1),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ORACLES)
@@ -153,7 +156,8 @@ def test_a_form_alone_gives_the_bits_of_all_of_them(kind, monkeypatch):
             executable, x = program(kind, "c64", shape, rank)
         assert not re.search(r"@pyjax_\w*fft_c64\.", executable.llvm_ir)
         np.testing.assert_array_equal(executable.run_arrays([x]), alone)
-    assert {"small_rows_rows", "any_rows_rows"} <= forms
+    each = ("small", "sevens", "convolved", "any")
+    assert {f"{radices}_rows_rows" for radices in each} <= forms
     assert any("columns" in form for form in forms) and any("powers" in form for form in forms)
 
 
@@ -163,6 +167,11 @@ def test_forms_know_how_numbers_lie():
 
     assert form(64, 64, 1, 1, 100) == ".powers_rows_columns"
     assert form(30, 1, 30, 30, 1, object()) == ".small_columns_rows_rotated"
-    assert form(7, 7, 1, 7, 1) == form(257, 257, 1, 257, 1) == ".any_rows_rows"
+    assert form(7, 7, 1, 7, 1) == ".sevens_rows_rows"
+    assert form(11, 11, 1, 11, 1) == form(61, 61, 1, 61, 1) == ".any_rows_rows"
+    # Rader's convolutions of 1008, 256 and 72 numbers.
+    assert form(1009, 1009, 1, 1009, 1) == form(257, 257, 1, 257, 1) == ".convolved_rows_rows"
+    assert form(2 * 73, 146, 1, 146, 1) == ".convolved_rows_rows"
+    assert form(11 * 73, 803, 1, 803, 1) == ".any_rows_rows"
     assert form(4, 1, 1, 4, 1) == form(4, 2, 3, 4, 1) == ""
     assert len({each.suffix for each in fft_forms.FORMS}) == len(fft_forms.FORMS)
