@@ -88,6 +88,18 @@ def test_the_compiler_needs_no_scipy(tmp_path):
     assert not any(module.partition(".")[0] == "scipy" for module in modules)
 
 
+def test_the_compiler_loads_neither_the_evaluator_nor_the_partitioner(tmp_path):
+    """Nor what runs kernels in Python: a program for one device, without constants to fold, needs
+    none of them."""
+    _, modules = run(tmp_path, "fused")
+    assert "xla_backend.targets.cpu.compiler" in modules
+    not_needed = (
+        "xla_backend.hlo.evaluator", "xla_backend.kernels.interpreter", "xla_backend.spmd.pipeline",
+        "xla_backend.spmd.partitioner", "xla_backend.program.stepper",
+    )  # fmt: skip
+    assert not modules.intersection(not_needed)
+
+
 def test_what_is_not_on_disk_is_compiled_beside_what_is(cold, directory, tmp_path):
     before = run(tmp_path, "sort")[0]
     results, modules = run(tmp_path)

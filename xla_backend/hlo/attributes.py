@@ -300,6 +300,10 @@ class RngBitGeneratorAttributes(Attributes):
     algorithm: str  # rng_default, rng_three_fry, rng_philox
 
 
+# The state that XLA's CPU programs start from.
+RNG_INITIAL_STATE = 0x7012395
+
+
 class RngGetAndUpdateStateAttributes(Attributes):
     delta: int
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from xla_backend.hlo.attributes import ConstantAttributes
-from xla_backend.hlo.evaluator import evaluate_computation
 from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE
+from xla_backend.process.on_first_use import on_first_use
+
+_evaluate_computation = on_first_use("xla_backend.hlo.evaluator", "evaluate_computation")
 
 _FOLDABLE = ELEMENTWISE | {
     Opcode.RESHAPE,
@@ -77,4 +79,4 @@ def _evaluate(node: Instruction) -> Literal:
     operands = [scratch.add(clone_instruction(o, [])) for o in dict.fromkeys(node.operands)]
     by_original = dict(zip(dict.fromkeys(node.operands), operands))
     scratch.root = scratch.add(clone_instruction(node, [by_original[o] for o in node.operands]))
-    return Literal(np.asarray(evaluate_computation(scratch, [])))
+    return Literal(np.asarray(_evaluate_computation(scratch, [])))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from xla_backend.hlo.attributes import ConstantAttributes
-from xla_backend.hlo.evaluator import evaluate_computation
 from xla_backend.hlo.instruction import Computation, Instruction, clone_instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.topology import Topology
+from xla_backend.process.on_first_use import on_first_use
+
+_evaluate_computation = on_first_use("xla_backend.hlo.evaluator", "evaluate_computation")
 
 # Of what partitioners and users make such numbers.
 _ARITHMETIC = frozenset(
@@ -66,4 +68,4 @@ def _evaluate(nodes: list[Instruction], root: Instruction, replica: int, partiti
             made = clone_instruction(node, [copies[operand] for operand in node.operands])
         copies[node] = scratch.add(made)
     scratch.root = copies[root]
-    return int(np.asarray(evaluate_computation(scratch, [])))
+    return int(np.asarray(_evaluate_computation(scratch, [])))

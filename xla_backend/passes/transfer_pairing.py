@@ -6,13 +6,15 @@ from collections import defaultdict
 
 from xla_backend.hlo.attributes import TransferAttributes
 from xla_backend.hlo.errors import UnimplementedError
-from xla_backend.hlo.evaluator.participants import transfer_pairs
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.emit import Emit
 from xla_backend.passes.patterns import depend_on_any
+from xla_backend.process.on_first_use import on_first_use
+
+_transfer_pairs = on_first_use("xla_backend.hlo.evaluator.participants", "transfer_pairs")
 
 _OPCODES = frozenset({Opcode.SEND, Opcode.RECV, Opcode.SEND_DONE, Opcode.RECV_DONE})
 
@@ -114,5 +116,5 @@ def _with_host(node: Instruction) -> bool:
 
 
 def _takes_part(node: Instruction) -> bool:
-    pairs = transfer_pairs(node)
+    pairs = _transfer_pairs(node)
     return pairs is None or (0, 0) in pairs

@@ -46,7 +46,8 @@ def source_digest(*rooms: str) -> str | None:
         return kept.decode("ascii")
     digest = hashlib.sha256()
     for name in names:
-        content = (_ROOT / name).read_bytes()
+        with open(os.path.join(_ROOT, name), "rb", buffering=0) as file:
+            content = file.read()
         digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
     store.store(key, _KIND, "", digest.hexdigest().encode())

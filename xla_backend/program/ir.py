@@ -9,7 +9,7 @@ to it (`build`), and never changed.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from types import MappingProxyType
@@ -139,6 +139,10 @@ class Library(Step):
     cycles: float
     routine: str
     operands: tuple[Operand, ...]
+
+
+# Of operands, results, attributes and the context of the execution.
+HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any, Any], None]
 
 
 class Host(Step):

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.program.ir import Program
+from xla_backend.program.ir import HostFunction, Program
 from xla_backend.program.routines import Routine
-from xla_backend.program.stepper import HostFunction
 
 
 class Plan(NamedTuple):

@@ -35,6 +35,7 @@ from xla_backend.program.ir import (
     Copy,
     Element,
     Host,
+    HostFunction,
     If,
     KernelOperand,
     Launch,
@@ -54,7 +55,6 @@ from xla_backend.program.routines import Routine
 
 # What memory holds that nobody has written.
 _GARBAGE = 0xA5
-HostFunction = Callable[[list[np.ndarray], list[np.ndarray], Any, Any], None]
 
 
 class Context(Protocol):

@@ -15,7 +15,7 @@ import numpy as np
 
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import UnimplementedError
-from xla_backend.hlo.evaluator.transfers import INFEED_QUEUE, channel_queue, take
+from xla_backend.hlo.host_queues import INFEED_QUEUE, channel_queue, take
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.process.on_first_use import on_first_use

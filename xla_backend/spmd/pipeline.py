@@ -5,7 +5,6 @@ from __future__ import annotations
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.async_to_sync import AsyncToSync
-from xla_backend.passes.base import HloPass
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.emit import Emit
@@ -14,18 +13,6 @@ from xla_backend.spmd.partitioner import needs_partitioning, partition
 from xla_backend.spmd.plan import Partition
 from xla_backend.spmd.shardy_importer import ShardyImporter
 from xla_backend.spmd.unreduced import UnreducedBorders
-
-
-class SpmdPartitioning(HloPass):
-    """The program of each device, of a module whose arrays are whole and have shardings.
-
-    Why: targets know programs of one device, which meet in collectives.
-    """
-
-    name = "spmd-partitioning"
-
-    def run(self, module: HloModule) -> bool:
-        return prepare_and_partition(module) is not None
 
 
 def prepare_and_partition(module: HloModule) -> Partition | None:

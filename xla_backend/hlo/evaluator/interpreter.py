@@ -12,6 +12,7 @@ import numpy as np
 
 from xla_backend.hlo.attributes import (
     ALLOCATE_BUFFER,
+    RNG_INITIAL_STATE,
     TOPK_CALL,
     ConditionalAttributes,
     ConstantAttributes,
@@ -46,9 +47,6 @@ from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-
-# What XLA's CPU programs start from.
-RNG_INITIAL_STATE = 0x7012395
 
 CustomCall = Callable[[list[np.ndarray], list[np.ndarray], CustomCallAttributes], None]
 Handler = Callable[["Interpreter", Instruction, list[Value]], Value]

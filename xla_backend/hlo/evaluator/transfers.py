@@ -9,39 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from xla_backend.hlo.attributes import TransferAttributes
-from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.evaluator.participants import Participant, transfer_pairs
 from xla_backend.hlo.evaluator.values import flatten_value, unflatten_value, zeros_of
-from xla_backend.hlo.host_queues import Host, Leaves
+from xla_backend.hlo.host_queues import INFEED_QUEUE, Host, Leaves, channel_queue, take
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 
 Value = Any
-
-INFEED_QUEUE = "the infeed queue of the host"
-
-
-def channel_queue(channel: int) -> str:
-    """What messages call the queue of a channel."""
-    return f"channel {channel} of the host"
-
-
-def take(
-    queue: deque[Leaves] | None, shapes: Sequence[Shape], reader: str, where: str
-) -> list[np.ndarray]:
-    """The oldest entry of a queue, checked against the shapes of the arrays that are expected.
-
-    Raises:
-      RuntimeFailure: the queue is empty, or its entry is something else.
-    """
-    if not queue:
-        raise RuntimeFailure(f"{reader} reads from {where}, which is empty; put arrays there first")
-    leaves = [np.asarray(x) for x in queue.popleft()]
-    found = [(x.dtype, x.shape) for x in leaves]
-    if found != [(s.element_type.numpy_dtype, s.dimensions) for s in shapes]:
-        raise RuntimeFailure(f"{reader} got {[Shape.of(x).to_text() for x in leaves]} from {where}")
-    return leaves
 
 
 def _next(queue: deque[Leaves] | None, shape: Shape, node: Instruction, where: str) -> Value:

@@ -15,11 +15,13 @@ import ml_dtypes
 import numpy as np
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
-from xla_backend.hlo.evaluator.scalar_computations import apply_scalar
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.monoids import identity_of
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.process.on_first_use import on_first_use
+
+_apply_scalar = on_first_use("xla_backend.hlo.evaluator.scalar_computations", "apply_scalar")
 
 _SELECTING = frozenset({Opcode.SELECT, Opcode.MAXIMUM, Opcode.MINIMUM})
 _LOGIC = frozenset({Opcode.AND, Opcode.OR, Opcode.XOR, Opcode.NOT})
@@ -137,7 +139,7 @@ def _associates(computation: Computation) -> bool:
 
 def _apply(computation: Computation, lhs: _Values, rhs: _Values) -> _Values:
     with np.errstate(invalid="ignore"):
-        return list(apply_scalar(computation, [*lhs, *rhs], _never))
+        return list(_apply_scalar(computation, [*lhs, *rhs], _never))
 
 
 def _equal(one: _Values, other: _Values) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xla_backend.hlo.attributes import RngGetAndUpdateStateAttributes
-from xla_backend.hlo.evaluator.interpreter import RNG_INITIAL_STATE
+from xla_backend.hlo.attributes import RNG_INITIAL_STATE, RngGetAndUpdateStateAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.program.build import ProgramBuilder

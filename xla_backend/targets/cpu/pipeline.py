@@ -31,7 +31,7 @@ from xla_backend.passes.standard import (
 )
 from xla_backend.passes.while_unrolling import WhileUnrolling
 from xla_backend.runtime.custom_calls import has_custom_call
-from xla_backend.spmd.pipeline import SpmdPartitioning
+from xla_backend.spmd.partitioning import SpmdPartitioning
 from xla_backend.targets.cpu.dot_rules import has_product
 from xla_backend.targets.cpu.output_fusion_rules import takes_epilogue
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES

@@ -34,7 +34,7 @@ from xla_backend.passes.standard import (
     simplification,
 )
 from xla_backend.runtime.custom_calls import has_custom_call
-from xla_backend.spmd.pipeline import SpmdPartitioning
+from xla_backend.spmd.partitioning import SpmdPartitioning
 from xla_backend.targets.gpu.architectures import architecture_for
 from xla_backend.targets.gpu.product_rules import takes_epilogue, takes_prologue
 from xla_backend.targets.gpu.solver_rules import library_call

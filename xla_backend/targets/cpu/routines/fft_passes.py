@@ -256,9 +256,7 @@ class Tables(NamedTuple):
     places: str
 
 
-def run_passes(
-    lanes: Lanes, buffers: Pair, tables: Tables, radices: str
-) -> str:
+def run_passes(lanes: Lanes, buffers: Pair, tables: Tables, radices: str) -> str:
     """All passes, from buffer to buffer; where the result is.
 
     Args:

@@ -11,7 +11,7 @@ import numpy as np
 
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.program.stepper import HostFunction
+from xla_backend.program.ir import HostFunction
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.targets.gpu.cuda.device import CudaDevice
 from xla_backend.targets.gpu.cuda.layout import Place

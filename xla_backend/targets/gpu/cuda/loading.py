@@ -13,6 +13,7 @@ from xla_backend.program.ir import (
     Collective,
     Copy,
     Host,
+    HostFunction,
     If,
     Launch,
     Library,
@@ -24,7 +25,6 @@ from xla_backend.program.ir import (
     Undefined,
     While,
 )
-from xla_backend.program.stepper import HostFunction
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.targets.gpu.cuda.code import Function, LoadedCode, maps_of, waits_for_all
 from xla_backend.targets.gpu.cuda.collectives import CollectiveCommand, Combiner
