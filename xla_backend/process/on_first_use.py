@@ -22,11 +22,18 @@ _importing = RLock()
 take_for_forks(_importing, IMPORT)
 
 
+# What came so, whole: it is there also for threads that run while another one imports.
+_imported: dict[str, ModuleType] = {}
+
+
 def import_now(module: str) -> ModuleType:
     """A module that is needed now for the first time."""
-    check_forked()
-    with _importing:
-        return import_module(module)
+    found = _imported.get(module)
+    if found is None:
+        check_forked()
+        with _importing:
+            found = _imported[module] = import_module(module)
+    return found
 
 
 def on_first_use(module: str, name: str) -> Callable[..., Any]:

@@ -47,6 +47,7 @@ from xla_backend.targets.cpu.elementwise_code import (
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.loaded_code import load_code
 from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode
+from xla_backend.targets.cpu.routines.library import runtime_got_ready
 from xla_backend.targets.cpu.size_classes import ClassFacts, SizeClasses
 from xla_backend.targets.cpu.target_options import target_for
 from xla_backend.user_passes import user_passes
@@ -102,7 +103,8 @@ def find_program(module: HloModule, options: CompileOptions, device: Device) -> 
         return load_code(ProgramCode(facts, found.objects), module, made_with, device)
 
     def make(cache: bool) -> tuple[CpuExecutable, Facts, Sequence[bytes]]:
-        made = _compile_code(module, options, device, cache=cache)
+        with runtime_got_ready(target_for(options), options.fast_math, options.num_threads):
+            made = _compile_code(module, options, device, cache=cache)
         return made.executable, made.code.facts, made.code.objects
 
     return _find("program", CodeFacts, module, options, load, make)

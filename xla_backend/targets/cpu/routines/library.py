@@ -19,14 +19,18 @@ from xla_backend.persistent.sources import source_digest
 from xla_backend.process.bounded_cache import BoundedCache, Budget, made_for_good, once
 from xla_backend.process.forks import check_forked
 from xla_backend.process.meanwhile import meanwhile
-from xla_backend.process.on_first_use import on_first_use
+from xla_backend.process.on_first_use import import_now, on_first_use
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
 from xla_backend.targets.cpu.routines.kept_objects import SOURCES, kept_object, kept_objects
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import threads_library
 
-_compile_objects = on_first_use("xla_backend.llvm.objects", "compile_objects")
-_SUBJECTS = "xla_backend.targets.cpu.routines.subjects"
+_COMPILER = "xla_backend.llvm.objects"
+_ROUTINES = "xla_backend.targets.cpu.routines"
+# What compiles and writes the runtime.
+_WRITERS = (_COMPILER, f"{_ROUTINES}.pool_functions", f"{_ROUTINES}.bridge_functions")
+_compile_objects = on_first_use(_COMPILER, "compile_objects")
+_SUBJECTS = f"{_ROUTINES}.subjects"
 _group_text = on_first_use(_SUBJECTS, "group_text")
 _group_parts = on_first_use(_SUBJECTS, "group_parts")
 _groups_by_symbol = on_first_use(_SUBJECTS, "groups_by_symbol")
@@ -162,6 +166,22 @@ def kernel_library(
     """
     key = (target or host_target(), fast_math, threads)
     return _libraries.make(key, lambda: KernelLibrary(*key))
+
+
+@contextmanager
+def runtime_got_ready(
+    target: TargetInfo, fast_math: tuple[str, ...], threads: int | None
+) -> Iterator[None]:
+    """While the body runs, the pool and the bridge to the interpreter are compiled on another
+    thread, if they are not there: any program needs them. What that imports is loaded before, for
+    it would wait for what the body imports."""
+    if _libraries.find((target, fast_math, threads)) is not None:
+        yield
+        return
+    for module in _WRITERS:
+        import_now(module)
+    with meanwhile(lambda: kernel_library(target, fast_math, threads)):
+        yield
 
 
 @contextmanager
