@@ -151,25 +151,19 @@ def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
                 for part in (0, 1)
             ]
             roots.append((parts[0], parts[1]))
-        # Rows as pointers: what is left to add in the inner loop is the same for all of them.
-        sources = [_row(lanes, "%source", w.iadd(p, w.imul("%length", k))) for k in range(radix)]
-        targets = [_row(lanes, "%target", w.iadd(w.imul(p, radix), k)) for k in range(radix)]
         with w.loop("0", "%stride", guard=False) as inner:
+            q = inner.index
             given = []
-            for source in sources:
-                value = lanes.load(source, inner.index)
+            for k in range(radix):
+                at = w.iadd(w.imul(w.iadd(p, w.imul("%length", k)), "%stride"), q)
+                value = lanes.load("%source", at)
                 assert isinstance(value, tuple)
                 given.append(value)
             results = short.transform(given)
-            for k, (value, target) in enumerate(zip(results, targets, strict=True)):
-                turned = value if k == 0 else short.times(value, roots[k - 1])
-                lanes.store(target, inner.index, turned)
+            for k, value in enumerate(results):
+                at = w.iadd(w.imul(w.iadd(w.imul(p, radix), k), "%stride"), q)
+                lanes.store("%target", at, value if k == 0 else short.times(value, roots[k - 1]))
     w.ret()
-
-
-def _row(lanes: Lanes, buffer: str, number: str) -> str:
-    """Where a row of `%stride` elements begins."""
-    return lanes.place(buffer, lanes.w.imul(number, "%stride"))
 
 
 def _emit_prime_pass(module: ModuleWriter, t: P) -> None:

@@ -18,6 +18,7 @@ from functools import partial
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.few_selection import FEW, FIELDS, SUFFIX
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort, row_argsort_name
@@ -27,7 +28,6 @@ from xla_backend.targets.cpu.routines.sort import (
 )
 from xla_backend.targets.cpu.routines.workspace import emit_workspace
 
-_FIELDS = ("keys", "perm", "outer", "n", "first", "flags")
 # Elements that are compared at once.
 _LANES = 64
 # Fewer are sorted so quickly that keeping more of them would not pay.
@@ -101,7 +101,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     w = module.function(name, [("ptr", "ctx"), ("i64", "row")], internal=True)
     keys, perm, _, n, first, flags = (
         w.load_invariant("ptr" if i < 2 else "i64", w.gep("i64", "%ctx", i), 8)
-        for i in range(len(_FIELDS))
+        for i in range(len(FIELDS))
     )
     source = w.gep(ty, keys, w.imul("%row", n))
     flip = flip_of(w, flags, ty)
@@ -173,7 +173,12 @@ def emit_group(t: P, module: ModuleWriter) -> None:
     emit_workspace(module)
     emit_row_argsort(module, _signed(t))
     task = _emit_task(module, t)
-    emit_entry(module, f"pyjax_select_{t}", task, _FIELDS)
+    emit_entry(module, f"pyjax_select_{t}", task, FIELDS)
+
+
+def path_of(first: int) -> str:
+    """What the symbol of a selection of so many ends in."""
+    return SUFFIX if first <= FEW else ""
 
 
 def register() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.targets.cpu.routines import conv, fft, fft_forms, gemm_paths, sort
+from xla_backend.targets.cpu.routines import conv, fft, fft_forms, gemm_paths, selection, sort
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 
 
@@ -24,6 +24,8 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
         return f"{routine}.{conv.path_of(GEMM_TYPES[rest], target, dims)}"
     if family in ("sort", "argsort"):
         return routine + sort.path_of(operands["inner"] != 1)
+    if family == "select":
+        return routine + selection.path_of(operands["first"])
     if family in fft.KINDS:
         return routine + fft_forms.form_of(operands).suffix
     return routine

@@ -153,6 +153,30 @@ def test_select(kind, descending):
             np.testing.assert_array_equal(select(kind, rows[..., 0], first, descending), expected)
 
 
+@pytest.mark.parametrize("descending", [0, 1])
+@pytest.mark.parametrize("kind", KINDS)
+def test_select_few(kind, descending):
+    """Lists of one vector and of several, full ones and not; elements equal to the last of a list;
+    rows of which each element comes before all others."""
+    sizes = [(1, 1, 1), (3, 63, 2), (2, 32, 32), (2, 129, 16), (4, 300, 17), (9, 5000, 30)]
+    for outer, n, first in sizes:
+        a = draw(kind, (outer, n, 1))
+        few = a[:, np.arange(n) % 5 % n]  # most elements are equal to one of the list
+        for rows in (a, few, np.take_along_axis(a, order(a, descending)[:, ::-1], axis=1)):
+            expected = order(rows, descending)[:, :first, 0]
+            given = np.ascontiguousarray(rows[..., 0])
+            np.testing.assert_array_equal(select(f"{kind}.few", given, first, descending), expected)
+
+
+@pytest.mark.parametrize("kind", ("s32", "u8", "f64"))
+def test_select_few_of_the_largest_keys(kind):
+    """Keys than which none is larger, with fewer smaller ones than are asked for."""
+    info = np.finfo("f8") if kind == "f64" else np.iinfo({"s32": "i4", "u8": "u1"}[kind])
+    a = np.full((1, 200, 1), np.nan if kind == "f64" else info.max, info.dtype)
+    a[0, [190, 3, 77]] = info.min
+    np.testing.assert_array_equal(select(f"{kind}.few", a[..., 0], 20, 0), order(a, 0)[:, :20, 0])
+
+
 def test_select_on_any_number_of_threads():
     a = draw("f32", (40, 3001, 1), seed=5)
     before = num_threads()
@@ -160,6 +184,7 @@ def test_select_on_any_number_of_threads():
         for threads in (1, 2, 7):
             set_num_threads(threads)
             expected = order(a, 1)[:, :25, 0]
-            np.testing.assert_array_equal(select("f32", a[..., 0], 25, 1), expected)
+            for form in ("f32", "f32.few"):
+                np.testing.assert_array_equal(select(form, a[..., 0], 25, 1), expected)
     finally:
         set_num_threads(before)

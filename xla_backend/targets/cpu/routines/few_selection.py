@@ -1,0 +1,159 @@
+"""Selection of so few elements that those found so far are kept sorted, a new one being put in
+where it belongs: `selection` without a sort, which is a tenth of the code.
+
+  void pyjax_select_<t>.few(ptr keys, ptr perm, outer, n, first, flags): as without the suffix, for
+        first <= FEW
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.types import mask_of, vector, vector_const
+from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
+from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.sort import SORT_TYPES, emit_entry
+
+FEW = 32
+SUFFIX = ".few"
+FIELDS = ("keys", "perm", "outer", "n", "first", "flags")
+# Elements of a row that are compared at once, and those of the list that move at once.
+_LANES, _MOVED = 64, 16
+
+
+def _emit_insert(module: ModuleWriter, t: P) -> str:
+    """void insert(ptr keys, ptr places, key, i32 place, i32 count, i64 first): puts an element
+    behind those of `count` sorted ones that are no larger; the last of `first` gives way. There is
+    a vector in front of the lists, which is read."""
+    name, ty = f"insert.{t}", int_type(t)
+    params = [
+        ("ptr noalias", "keys"), ("ptr noalias", "places"), (ty, "key"), ("i32", "place"),
+        ("i32", "count"), ("i64", "first"),
+    ]  # fmt: skip
+    w = module.function(name, params, internal=True, attributes="noinline")
+    numbers, many = vector("i32", _MOVED), vector(ty, _MOVED)
+    mask = mask_of(numbers)
+    key, place = w.splat(many, "%key"), w.splat(numbers, "%place")
+    count = w.splat(numbers, "%count")
+    each = vector_const("i32", list(range(_MOVED)))
+    # What lies in front of each element of a vector: the last one of the vector before it, and all
+    # but its own last one. From memory they would be read where two stores have just written.
+    in_front = vector_const("i32", list(range(_MOVED - 1, 2 * _MOVED - 1)))
+
+    def at(elem: str, array: str, number: str) -> str:
+        return w.gep(elem, array, w.imul(number, _MOVED))
+
+    def load(elem: str, array: str, number: str) -> str:
+        return w.load(vector(elem, _MOVED), at(elem, array, number))
+
+    place_at_most = w.imin(w.as_index("i32", "%count"), w.isub("%first", 1))
+    end = w.op("lshr", "i64", place_at_most, "4")
+    start = [(many, load(ty, "%keys", end)), (numbers, load("i32", "%places", end))]
+    # From the end on: what a vector gets comes from those in front of it.
+    with w.loop("0", w.iadd(end, 1), 1, start, guard=False) as loop:
+        number = w.isub(end, loop.index)
+        previous = w.isub(number, 1)
+        loop.next = [load(ty, "%keys", previous), load("i32", "%places", previous)]
+        (own, own_place), (previous_key, previous_place) = loop.carried, loop.next
+        before, before_place = (
+            w.pure(f"shufflevector {vec} {a}, {vec} {b}, {numbers} {in_front}", a, b)
+            for vec, a, b in ((many, previous_key, own), (numbers, previous_place, own_place))
+        )
+        index = w.splat(numbers, w.cast("trunc", "i64", w.imul(number, _MOVED), "i32"))
+        index = w.op("add", numbers, index, each)
+        stays = w.cmp("slt", numbers, index, count)
+        stays = w.op("and", mask, stays, w.cmp("sle", many, own, key))
+        behind = w.cmp("sle", numbers, index, count)
+        behind = w.op("and", mask, behind, w.cmp("sle", many, before, key))
+        behind = w.op("or", mask, behind, w.cmp("eq", numbers, index, w.splat(numbers, "0")))
+        for elem, array, new, other, mine in (
+            (ty, "%keys", key, before, own),
+            ("i32", "%places", place, before_place, own_place),
+        ):
+            vec = vector(elem, _MOVED)
+            moved = w.select(stays, vec, mine, w.select(behind, vec, new, other))
+            w.store(vec, moved, at(elem, array, number))
+    w.ret()
+    return name
+
+
+def _emit_task(module: ModuleWriter, t: P) -> str:
+    """void task(ptr ctx, i64 row); returns its name."""
+    insert = _emit_insert(module, t)
+    ty = int_type(t)
+    w = module.function(f"few.{t}", [("ptr", "ctx"), ("i64", "row")], internal=True)
+    keys, perm, _, n, first, flags = (
+        w.load_invariant("ptr" if i < 2 else "i64", w.gep("i64", "%ctx", i), 8)
+        for i in range(len(FIELDS))
+    )
+    source = w.gep(ty, keys, w.imul("%row", n))
+    flip = flip_of(w, flags, ty)
+    kept, places = (
+        w.gep(elem, w.alloca(elem, FEW + 2 * _MOVED, 64), _MOVED) for elem in (ty, "i32")
+    )
+    for elem, array in ((ty, kept), ("i32", places)):
+        for at in range(-_MOVED, FEW, _MOVED):
+            w.store(vector(elem, _MOVED), "zeroinitializer", w.gep(elem, array, at))
+    last_place = w.gep(ty, kept, w.isub(first, 1))
+
+    def key_at(place: str) -> str:
+        return encode(w, t, w.load(ty, w.gep(ty, source, place)), flip)
+
+    def put(key: str, place: str, count: str) -> None:
+        numbers = [("i32", w.cast("trunc", "i64", v, "i32")) for v in (place, count)]
+        given = [("ptr", kept), ("ptr", places), (ty, key), *numbers, ("i64", first)]
+        w.call(insert, "void", given)
+
+    def put_if_before(place: str, last: str) -> str:
+        """The last of the list afterwards."""
+        key = key_at(place)
+
+        def smaller() -> list[str]:
+            put(key, place, first)
+            return [w.load(ty, last_place)]
+
+        return w.if_else(w.cmp("slt", ty, key, last), [ty], smaller, lambda: [last])[0]
+
+    with w.loop("0", first) as loop:
+        put(key_at(loop.index), loop.index, loop.index)
+    last = w.load(ty, last_place)
+    end = w.iadd(first, w.op("and", "i64", w.isub(n, first), str(-_LANES)))
+    wide = vector(ty, _LANES)
+    flips = w.splat(wide, flip)
+    module.declare("llvm.cttz.i64", "i64", ["i64", "i1"])
+    with w.loop(first, end, _LANES, [(ty, last)]) as loop:
+        (last,) = loop.carried
+        at = loop.index
+        found = encode(w, t, w.load(wide, w.gep(ty, source, at), t.byte_size), flips, wide)
+        before = w.cmp("slt", wide, found, w.splat(wide, last))
+        bits = w.cast("bitcast", vector("i1", _LANES), before, "i64")
+
+        def one(carried: list[str], at: str = at) -> list[str]:
+            left, last = carried
+            lane = w.value(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
+            last = put_if_before(w.iadd(at, lane), last)
+            return [w.op("and", "i64", left, w.isub(left, 1)), last]
+
+        more = lambda carried: w.cmp("ne", "i64", carried[0], "0")
+        loop.next = [w.while_([("i64", bits), (ty, last)], more, one)[1]]
+    with w.loop(end, n, 1, [(ty, loop.results[0])]) as loop:
+        loop.next = [put_if_before(loop.index, loop.carried[0])]
+    target = w.gep("i32", perm, w.imul("%row", first))
+    with w.loop("0", first) as loop:
+        place = w.load("i32", w.gep("i32", places, loop.index))
+        w.store("i32", place, w.gep("i32", target, loop.index))
+    w.ret()
+    return w.name
+
+
+def _emit_group(t: P, module: ModuleWriter) -> None:
+    emit_entry(module, f"pyjax_select_{t}{SUFFIX}", _emit_task(module, t), FIELDS)
+
+
+def register() -> None:
+    """Declares the selections of a few of every element type."""
+    for t in SORT_TYPES:
+        name = f"select_{t}{SUFFIX}"
+        register_group(name, (f"pyjax_{name}",), partial(_emit_group, t))
