@@ -29,7 +29,14 @@ from xla_backend.targets.cpu.routines.conv_depthwise import emit_depthwise
 from xla_backend.targets.cpu.routines.conv_depthwise_planes import emit_depthwise_planes
 from xla_backend.targets.cpu.routines.conv_direct import can_run_direct, direct_symbol, emit_direct
 from xla_backend.targets.cpu.routines.conv_unfold import emit_unfold
-from xla_backend.targets.cpu.routines.conv_window import emit_window_products
+from xla_backend.targets.cpu.routines.conv_window import (
+    emit_window_products,
+    over_windows,
+    product_of,
+    products,
+)
+from xla_backend.targets.cpu.routines.gemm_context import PRODUCT, parameters
+from xla_backend.targets.cpu.routines.gemm_paths import ANY, Path, symbol_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.workspace import emit_workspace
@@ -63,8 +70,9 @@ LARGE_WINDOW = 4
 PATHS = (
     "rows", "columns", "depthwise", "depthwise_planes", "windows", "channels", "planes", "unfolded"
 )  # fmt: skip
+_WINDOWS = "windows"
 # Functions of this module by path.
-_INTERNAL = {"depthwise": "depthwise", "depthwise_planes": "planes", "windows": "windows"}
+_INTERNAL = {"depthwise": "depthwise", "depthwise_planes": "planes"}
 # What makes a window a single point.
 _POINTWISE = (("stride", 1), ("pad", 0), ("win", 1), ("xdil", 1))
 
@@ -218,9 +226,15 @@ def _all(w: FunctionWriter, conditions: list[str]) -> str:
     return result
 
 
-def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str, path: str | None) -> None:
+def _symbol(t: GemmType, path: str | None, product: Path | None = None) -> str:
+    return f"pyjax_conv_{t.name}" + ("" if path is None else f".{_with_product(path, product)}")
+
+
+def _emit_entry(
+    module: ModuleWriter, t: GemmType, prefix: str, path: str | None, product: Path | None
+) -> None:
     params = [("ptr", p) for p in ("x", "w", "out", "dims")]
-    w = module.function(f"pyjax_conv_{t.name}{'' if path is None else '.' + path}", params)
+    w = module.function(_symbol(t, path, product), params)
     d = Dims(w, "%dims")
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     results = w.imul(w.imul(d["n"], d["groups"]), w.imul(pixels, d["co"]))
@@ -230,7 +244,7 @@ def _emit_entry(module: ModuleWriter, t: GemmType, prefix: str, path: str | None
     w.ret()
     w.label(some)
     if path is not None:
-        _emit_path(w, t, prefix, path)
+        _emit_path(w, t, prefix, path, product)
         w.ret()
         return
     conditions = _conditions(w, t, d)
@@ -311,11 +325,24 @@ def path_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> str:
     return "unfolded"
 
 
+def variant_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> str:
+    """What the symbol for a convolution of these sizes ends in: its way, and that of its products
+    where these are of one kind."""
+    path = path_of(t, target, d)
+    return _with_product(path, product_of(t, target, d) if path == _WINDOWS else None)
+
+
+def _with_product(path: str, product: Path | None) -> str:
+    return path if product is None else f"{path}_{product.name}"
+
+
 def _has_depthwise(t: GemmType) -> bool:
     return t.source is t.compute is t.target and t.compute.is_floating
 
 
-def _emit_path(w: FunctionWriter, t: GemmType, prefix: str, path: str) -> None:
+def _emit_path(
+    w: FunctionWriter, t: GemmType, prefix: str, path: str, product: Path | None = None
+) -> None:
     d = Dims(w, "%dims")
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     if path == "rows":
@@ -331,6 +358,11 @@ def _emit_path(w: FunctionWriter, t: GemmType, prefix: str, path: str) -> None:
         args += [("ptr", "%x"), ("i64", d["xb"]), ("i64", d["xc"]), ("i64", d["x2"])]
         args += [("ptr", "%out"), ("i64", d["ob"]), ("i64", d["oc"]), ("i64", "0")]
         w.call(f"pyjax_gemm_batched_{t.name}", "void", args)
+    elif path == _WINDOWS:
+        symbol = symbol_of(t, "", product or ANY)
+        w.module.declare(symbol, "void", [ty for ty, _ in parameters(*PRODUCT)])
+        names = ["%x", "%w", "%out", "%dims", f"@{symbol}"]
+        w.call(over_windows(t), "void", [("ptr", n) for n in names])
     elif path == "unfolded":
         _emit_unfolded(w, t, prefix, d)
     else:
@@ -379,13 +411,14 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
     w.call("pyjax.workspace.give", "void", [("ptr", block)])
 
 
-def emit_group(t: GemmType, module: ModuleWriter, path: str | None = None) -> None:
+def emit_group(
+    t: GemmType, module: ModuleWriter, path: str | None = None, product: Path | None = None
+) -> None:
     """The convolution of a type, for all paths or a single one; direct kernels are groups of their
-    own."""
+    own. product: the way of products over windows, if there is one only."""
     prefix = f"conv.{t.name}"
-    if path in (None, "windows", "unfolded"):
-        emit_workspace(module)
     if path in (None, "unfolded"):
+        emit_workspace(module)
         emit_unfold(module, t, prefix, Dims)
         _emit_pack_weights(module, t, prefix)
         _emit_tile_task(module, t, prefix)
@@ -393,9 +426,7 @@ def emit_group(t: GemmType, module: ModuleWriter, path: str | None = None) -> No
         emit_depthwise(module, t, prefix, Dims)
     if _has_depthwise(t) and path in (None, "depthwise_planes"):
         emit_depthwise_planes(module, t, prefix, Dims)
-    if not t.needs_packing and path in (None, "windows"):
-        emit_window_products(module, t, prefix, Dims)
-    _emit_entry(module, t, prefix, path)
+    _emit_entry(module, t, prefix, path, product)
 
 
 def _emit_direct_group(t: GemmType, kind: str, module: ModuleWriter) -> None:
@@ -403,12 +434,23 @@ def _emit_direct_group(t: GemmType, kind: str, module: ModuleWriter) -> None:
     emit_direct(module, t, f"conv.{t.name}", Dims, kind)
 
 
+def _emit_windows_group(t: GemmType, module: ModuleWriter) -> None:
+    emit_workspace(module)
+    emit_window_products(module, t, f"conv.{t.name}", Dims)
+
+
 def register() -> None:
     """Declares the convolutions of every GEMM type."""
     for name, t in GEMM_TYPES.items():
-        for path in (None, *PATHS):
-            group = f"conv_{name}{'' if path is None else '.' + path}"
-            register_group(group, (f"pyjax_{group}",), partial(emit_group, t, path=path))
+        ways = [(path, None) for path in (None, *PATHS)]
+        if not t.needs_packing:
+            group = over_windows(t).removeprefix("pyjax_")
+            register_group(group, (over_windows(t),), partial(_emit_windows_group, t))
+            ways += [(_WINDOWS, product) for product in products()]
+        for path, product in ways:
+            symbol = _symbol(t, path, product)
+            emit = partial(emit_group, t, path=path, product=product)
+            register_group(symbol.removeprefix("pyjax_"), (symbol,), emit)
         for kind in ("channels", "planes") if _has_depthwise(t) else ():
             symbols = (direct_symbol(name, kind),)
             register_group(

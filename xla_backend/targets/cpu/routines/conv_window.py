@@ -9,24 +9,35 @@ additions follows from sizes only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.conv_unfold import copy_run, fill_run
-from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
+from xla_backend.targets.cpu.routines.gemm_paths import (
+    ANY_WIDTH_PATHS,
+    DIRECT_TILES,
+    PATHS,
+    Path,
+    has_direct_kernels,
+    is_vector,
+)
+from xla_backend.targets.cpu.routines.gemm_split import split_of
+from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, tile_for
 
 _COLUMNS = 96
 _MATRIX_BYTES = 512 * 1024
 # Elements between columns: windows of a power of two would all begin in one set of the cache.
 _GAP = 16
-_SLOTS = ("x", "w", "out", "dims", "images", "blocks", "lines")
+_SLOTS = ("x", "w", "out", "dims", "product", "images", "blocks", "lines")
+_POINTERS = 5
 
 
 def _slot(w: FunctionWriter, name: str) -> str:
     i = _SLOTS.index(name)
-    return w.load_invariant("ptr" if i < 4 else "i64", w.gep("i64", "%ctx", i), 8)
+    return w.load_invariant("ptr" if i < _POINTERS else "i64", w.gep("i64", "%ctx", i), 8)
 
 
 def _ceil(w: FunctionWriter, a: str, b: str | int) -> str:
@@ -40,15 +51,49 @@ def _images_together(w: FunctionWriter, d: Any) -> str:
     return w.op("and", "i1", images, w.cmp("ne", "i64", d["x2"], "1"))
 
 
+def product_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> Path | None:
+    """The way that the products of a convolution take, whatever the number of images in a block,
+    which depends on threads. None: that decides."""
+    channels, tile = d["co"], tile_for(t, target)
+    pixels = d["out0"] * d["out1"] * d["out2"]
+    one_part = split_of(t, 2, 2, d["win1"] * d["win2"])[0] == 1
+    if channels == 1 or pixels == 1 or not one_part:
+        return None
+    together = d["xb"] == 1 and d["x2"] != 1
+    direct = has_direct_kernels(t, target)
+    even = channels % tile.rows == 0
+    if together:  # channels by columns, whose rows are contiguous
+        if not (direct and 1 in (d["w2"], d["wo"])):
+            return Path("packed", even=even, turned=False)
+        few = channels <= DIRECT_TILES * tile.rows
+        return Path("direct" if d["w2"] == 1 else "transposed", even=even) if few else None
+    if d["wo"] != 1:  # channels by columns, each of which is contiguous
+        return Path("packed", even=even, turned=True)
+    narrow = channels <= tile.lanes  # columns by channels
+    if not direct:
+        return Path("packed", narrow=narrow, turned=False)
+    return Path("direct", narrow=narrow) if channels <= tile.columns else None
+
+
+def products() -> list[Path]:
+    """What `product_of` may say."""
+    return [*ANY_WIDTH_PATHS, *(p for p in PATHS if not (p.split or p.even or is_vector(p)))]
+
+
+def over_windows(t: GemmType) -> str:
+    """The symbol of `emit_window_products`."""
+    return f"pyjax_conv_{t.name}.over_windows"
+
+
 def emit_window_products(
     module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]
 ) -> None:
-    """void windows(x, w, out, dims): no image dilation; rows of the window follow each other."""
+    """void over_windows(x, w, out, dims, product): no image dilation; rows of the window follow
+    each other. product: a routine for the products."""
     _emit_fill(module, t, prefix, dims)
     _emit_task(module, t, prefix, dims)
-    w = module.function(
-        f"{prefix}.windows", [("ptr", p) for p in ("x", "w", "out", "dims")], internal=True
-    )
+    parameters = [("ptr", p) for p in ("x", "w", "out", "dims", "product")]
+    w = module.function(over_windows(t), parameters)
     d = dims(w, "%dims")
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     threads = w.cast("sext", "i32", w.call("pyjax_num_threads", "i32"), "i64")
@@ -61,8 +106,8 @@ def emit_window_products(
     lines = w.op("udiv", "i64", str(_MATRIX_BYTES), w.imax(line, 1))
     lines = w.imax(w.imin(lines, d["win1"]), 1)
     context = w.alloca("i64", len(_SLOTS), 8)
-    for i, value in enumerate(("%x", "%w", "%out", "%dims", images, blocks, lines)):
-        w.store("ptr" if i < 4 else "i64", value, w.gep("i64", context, i), 8)
+    for i, value in enumerate(("%x", "%w", "%out", "%dims", "%product", images, blocks, lines)):
+        w.store("ptr" if i < _POINTERS else "i64", value, w.gep("i64", context, i), 8)
     args = [("ptr", f"@{prefix}.windows.task"), ("ptr", context)]
     w.call("pyjax_parallel_for_polled", "void", [*args, ("i64", w.imul(blocks, d["groups"]))])
     w.ret()
@@ -127,7 +172,7 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
         either([values[0], *values[:0:-1]], [taps[0], *taps[:0:-1]])
         pitch = w.select(swaps, "i64", d["co"], columns)
         args += [("ptr", result), ("i64", pitch), ("i64", flags)]
-        w.call(f"pyjax_gemm_{t.name}", "void", args)
+        w.call_pointer(_slot(w, "product"), "void", args)
     out = w.iadd(w.imul(group, d["og"]), w.imul(first, d["ob"]))
     out = w.gep(elem, _slot(w, "out"), out)
     with ExitStack() as nest:

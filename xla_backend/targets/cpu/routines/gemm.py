@@ -33,6 +33,7 @@ from xla_backend.targets.cpu.routines.gemm_micro import emit_micro_kernel, micro
 from xla_backend.targets.cpu.routines.gemm_pack import emit_pack_a, emit_pack_b
 from xla_backend.targets.cpu.routines.gemm_paths import (
     ANY,
+    ANY_WIDTH_PATHS,
     DIRECT_BYTES,
     DIRECT_TILES,
     PATHS,
@@ -41,6 +42,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     has_direct_kernels,
     has_vector_kernels,
     is_vector,
+    symbol_of,
 )
 from xla_backend.targets.cpu.routines.gemm_split import emit_is_split, emit_split, splits
 from xla_backend.targets.cpu.routines.gemm_tiles import (
@@ -665,15 +667,10 @@ class _Driver:
         self.emit_plain("batched_", "batches", *BATCHED)
 
 
-def symbol_of(t: GemmType, form: str, path: Path) -> str:
-    """The routine of a form: "", "fused_", "batched_" or "fused_batched_"."""
-    return f"pyjax_gemm_{form}{t.name}" + ("" if path is ANY else f".{path.name}")
-
-
 def register() -> None:
     """Declares the GEMM kernels of every element type."""
     for t in GEMM_TYPES.values():
-        for path in (ANY, *(p for p in PATHS if splits(t) or not p.split)):
+        for path in (ANY, *(p for p in PATHS if splits(t) or not p.split), *ANY_WIDTH_PATHS):
             for batched, emit in (("", emit_group), ("batched_", emit_batched_group)):
                 symbols = tuple(symbol_of(t, form + batched, path) for form in ("", "fused_"))
                 group = symbols[0].removeprefix("pyjax_")

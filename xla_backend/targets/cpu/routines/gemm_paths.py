@@ -24,7 +24,7 @@ _VECTOR_CASES = {
     "vector_columns": (("M", "csB", "csA"), ("N", "rsA", "rsB", "ldc")),
 }
 VECTOR_WAYS = tuple(_VECTOR_CASES)
-_EVEN, _NARROW, _TURNED = "_even", "_narrow", "_turned"
+_EVEN, _NARROW, _TURNED, _ANY_WIDTH = "_even", "_narrow", "_turned", "_any"
 
 
 class Path(NamedTuple):
@@ -48,7 +48,11 @@ class Path(NamedTuple):
     def name(self) -> str:
         """The suffix of a routine's name."""
         split = SPLIT if self.split else ""
-        words = ((_EVEN, self.even), (_NARROW, self.narrow), (_TURNED, self.turned))
+        any_width = self.narrow is None and not is_vector(self)
+        words = (
+            (_EVEN, self.even), (_NARROW, self.narrow), (_ANY_WIDTH, any_width),
+            (_TURNED, self.turned),
+        )  # fmt: skip
         return f"{split}{self.way}{''.join(word for word, has in words if has)}"
 
     def heights(self, tile: Tile) -> list[int]:
@@ -79,6 +83,10 @@ def is_vector(path: Path) -> bool:
 
 
 PATHS = _paths()
+# For routines that know how operands lie and how many rows there are, but not how many columns.
+ANY_WIDTH_PATHS = [
+    path._replace(narrow=None) for path in PATHS if path.narrow is False and not path.split
+]
 
 
 def paths_of(t: GemmType, target: TargetInfo) -> list[Path]:
@@ -123,3 +131,8 @@ def has_vector_kernels(t: GemmType) -> bool:
 def has_direct_kernels(t: GemmType, target: TargetInfo) -> bool:
     """Access to B in place needs masked vectors for the last columns."""
     return not t.needs_packing and target.has_masks
+
+
+def symbol_of(t: GemmType, form: str, path: Path) -> str:
+    """The routine of a form: "", "fused_", "batched_" or "fused_batched_"."""
+    return f"pyjax_gemm_{form}{t.name}" + ("" if path is ANY else f".{path.name}")

@@ -21,7 +21,7 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
         return f"{routine}.{gemm_paths.path_of(GEMM_TYPES[name], target, operands).name}"
     if family == "conv" and rest in GEMM_TYPES:
         dims = dict(zip(conv.FIELDS, operands["dims"], strict=True))
-        return f"{routine}.{conv.path_of(GEMM_TYPES[rest], target, dims)}"
+        return f"{routine}.{conv.variant_of(GEMM_TYPES[rest], target, dims)}"
     if family in ("sort", "argsort"):
         return routine + sort.path_of(operands["inner"] != 1)
     if family == "select":

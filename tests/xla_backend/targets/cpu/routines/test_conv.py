@@ -10,6 +10,8 @@ import pytest
 
 from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.routines.conv import FIELDS, pack_dims
+from xla_backend.targets.cpu.routines.gemm_paths import has_direct_kernels
+from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, tile_for
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.variants import variant
 
@@ -60,7 +62,8 @@ def reference(x, w, stride, pad, xdil, wdil, groups, batch_groups):
 
 
 def run(x, w, out, stride, pad, xdil, wdil, groups, batch_groups):
-    """Calls the kernel on arrays viewed as [N, C, spatial], [O, I, spatial], [N, O, spatial]."""
+    """Calls the kernel on arrays viewed as [N, C, spatial], [O, I, spatial], [N, O, spatial];
+    returns the way that it takes."""
     nd = x.ndim - 2
     fill = 3 - nd
 
@@ -105,6 +108,7 @@ def run(x, w, out, stride, pad, xdil, wdil, groups, batch_groups):
         )
         results.append(out.tobytes())
     assert results[0] == results[1], routine
+    return routine.removeprefix(f"{name}.")
 
 
 def arrange(a, order):
@@ -185,6 +189,39 @@ def test_long_one_dimensional_row_is_cut():
         out = arrange(np.empty(expected.shape), order)
         run(arrange(x, order), arrange(w, order), out, (1,), ((3, 3),), (1,), (1,), 1, 1)
         np.testing.assert_allclose(out, expected, rtol=1e-10, atol=1e-12)
+
+
+IMAGES_LAST = (1, 2, 3, 0)
+# Images, output channels, orders of the image's and the window's dimensions, and the way where
+# processors have masks, with tiles of 8 by 48.
+OVER_WINDOWS = [
+    (3, 8, IMAGES_LAST, IMAGES_LAST, "windows_transposed_even_any"),
+    (20, 5, IMAGES_LAST, IMAGES_LAST, "windows_transposed_any"),
+    (7, 16, IMAGES_LAST, FIRST, "windows_direct_even_any"),
+    (2, 5, IMAGES_LAST, FIRST, "windows_direct_any"),
+    (3, 80, IMAGES_LAST, FIRST, "windows"),
+    (5, 8, FIRST, FIRST, "windows_packed_even_any_turned"),
+    (2, 3, FIRST, FIRST, "windows_packed_any_turned"),
+    (4, 5, FIRST, IMAGES_LAST, "windows_direct_narrow"),
+    (9, 20, FIRST, IMAGES_LAST, "windows_direct"),
+    (2, 60, FIRST, IMAGES_LAST, "windows"),
+    (2, 1, FIRST, IMAGES_LAST, "windows"),
+]
+
+
+@pytest.mark.parametrize(("n", "co", "x_order", "w_order", "way"), OVER_WINDOWS)
+def test_products_over_windows_have_one_way(n, co, x_order, w_order, way):
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((n, 2, 10, 10)).astype(np.float32)
+    w = rng.standard_normal((co, 2, 8, 8)).astype(np.float32)
+    given = (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1), 1, 1
+    expected = reference(x, w, *given)
+    out = np.empty(expected.shape, np.float32)
+    taken = run(arrange(x, x_order), arrange(w, w_order), out, *given)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    tile = tile_for(GEMM_TYPES["f32"], host_target())
+    if has_direct_kernels(GEMM_TYPES["f32"], host_target()) and tile.columns == 48:
+        assert taken == way
 
 
 def test_complex():

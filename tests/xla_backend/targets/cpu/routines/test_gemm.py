@@ -15,7 +15,7 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.targets.cpu.routines.gemm import emit_group
-from xla_backend.targets.cpu.routines.gemm_paths import PATHS, Path, paths_of
+from xla_backend.targets.cpu.routines.gemm_paths import ANY_WIDTH_PATHS, PATHS, Path, paths_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.registry import group_module
@@ -173,7 +173,8 @@ def test_a_path_alone_gives_the_bits_of_all_of_them(kind):
 
 
 def test_names_of_paths():
-    assert len({path.name for path in PATHS}) == len(PATHS)
+    every = [*PATHS, *ANY_WIDTH_PATHS]
+    assert len({path.name for path in every}) == len(every)
     assert Path("packed", True, True, False, True).name == "split_packed_even_turned"
 
 
