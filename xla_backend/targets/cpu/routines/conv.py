@@ -442,7 +442,7 @@ def _emit_windows_group(t: GemmType, module: ModuleWriter) -> None:
 def register() -> None:
     """Declares the convolutions of every GEMM type."""
     for name, t in GEMM_TYPES.items():
-        ways = [(path, None) for path in (None, *PATHS)]
+        ways: list[tuple[str | None, Path | None]] = [(path, None) for path in (None, *PATHS)]
         if not t.needs_packing:
             group = over_windows(t).removeprefix("pyjax_")
             register_group(group, (over_windows(t),), partial(_emit_windows_group, t))

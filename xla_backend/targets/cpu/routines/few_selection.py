@@ -94,8 +94,8 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
         w.gep(elem, w.alloca(elem, FEW + 2 * _MOVED, 64), _MOVED) for elem in (ty, "i32")
     )
     for elem, array in ((ty, kept), ("i32", places)):
-        for at in range(-_MOVED, FEW, _MOVED):
-            w.store(vector(elem, _MOVED), "zeroinitializer", w.gep(elem, array, at))
+        for begin in range(-_MOVED, FEW, _MOVED):
+            w.store(vector(elem, _MOVED), "zeroinitializer", w.gep(elem, array, begin))
     last_place = w.gep(ty, kept, w.isub(first, 1))
 
     def key_at(place: str) -> str:

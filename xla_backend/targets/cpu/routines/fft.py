@@ -186,7 +186,7 @@ class _Group:
         w = self.w
         for part in range(2):
             places = [w.gep(self.real, each, part * self.lanes.count) for each in (source, target)]
-            w.call("fft.turn", "void", [("ptr", place) for place in places])
+            w.call(_turn_name(self.lanes.t), "void", [("ptr", place) for place in places])
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -297,11 +297,15 @@ class _Group:
                 w.scatter(ty, each, place, lanes.index_ty, self.places.outputs, mask)
 
 
-def _emit_turn(module: ModuleWriter, t: P) -> None:
-    """void fft.turn(ptr source, ptr target): of as many elements as there are lanes, one part of
-    each: elements and lanes exchanged."""
+def _turn_name(t: P) -> str:
+    return f"pyjax_fft_{t}.turn"
+
+
+def _emit_turn(t: P, module: ModuleWriter) -> None:
+    """void turn(ptr source, ptr target): of as many elements as there are lanes, one part of each:
+    elements and lanes exchanged. All forms have it in common."""
     parameters = [("ptr noalias", "source"), ("ptr noalias", "target")]
-    w = module.function("fft.turn", parameters, internal=True, attributes="noinline")
+    w = module.function(_turn_name(t), parameters)
     lanes = Lanes(w, t)
     step = lanes.parts * lanes.count
     places = [
@@ -334,8 +338,6 @@ def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
 
 def _emit(kind: str, t: P, form: Form, module: ModuleWriter) -> None:
     emit_workspace(module)
-    if (form.read, form.written) != (COLUMNS, COLUMNS):
-        _emit_turn(module, t)
     emit_groups(
         module,
         f"pyjax_{kind}_{t}{form.suffix}",
@@ -351,6 +353,7 @@ def register() -> None:
     """Declares the transforms of every element type."""
     for t in TYPES:
         register_passes(t)
+        register_group(f"fft_turn_{t}", (_turn_name(t),), partial(_emit_turn, t))
         for kind, form in itertools.product(KINDS, (ANY, *FORMS)):
             name = f"{kind}_{t}{form.suffix}"
             register_group(name, (f"pyjax_{name}",), partial(_emit, kind, t, form))
