@@ -669,11 +669,19 @@ class _Driver:
 
 def register() -> None:
     """Declares the GEMM kernels of every element type."""
+    single: tuple[bool, ...] = (False,)
+    both: tuple[bool, ...] = (False, True)
+    # Thousands of symbols: the name of each path is made once.
+    named = [(ANY, "", both), *((path, f".{path.name}", both) for path in PATHS)]
+    named += [(path, f".{path.name}", single) for path in ANY_WIDTH_PATHS]
     for t in GEMM_TYPES.values():
-        for path in (ANY, *(p for p in PATHS if splits(t) or not p.split), *ANY_WIDTH_PATHS):
-            for batched, emit in (("", emit_group), ("batched_", emit_batched_group)):
-                symbols = tuple(symbol_of(t, form + batched, path) for form in ("", "fused_"))
-                group = symbols[0].removeprefix("pyjax_")
+        for path, suffix, forms in named:
+            if path.split and not splits(t):
+                continue
+            for batched in forms:
+                form, emit = ("batched_", emit_batched_group) if batched else ("", emit_group)
+                group = f"gemm_{form}{t.name}{suffix}"
+                symbols = (f"pyjax_{group}", f"pyjax_gemm_fused_{form}{t.name}{suffix}")
                 register_group(group, symbols, partial(emit, t, path=path))
 
 

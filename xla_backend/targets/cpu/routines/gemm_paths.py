@@ -24,7 +24,10 @@ _VECTOR_CASES = {
     "vector_columns": (("M", "csB", "csA"), ("N", "rsA", "rsB", "ldc")),
 }
 VECTOR_WAYS = tuple(_VECTOR_CASES)
+_IN_PLACE = ("direct", "transposed")
 _EVEN, _NARROW, _TURNED, _ANY_WIDTH = "_even", "_narrow", "_turned", "_any"
+# Rows of products that have micro-kernels of this height only: less than a tile's.
+_FEW_ROWS = (2, 4)
 
 
 class Path(NamedTuple):
@@ -36,6 +39,7 @@ class Path(NamedTuple):
       even: rows fill tiles, so that there are none of fewer rows.
       narrow: columns are one vector; False: more than one; None: any.
       turned: rows of B are not contiguous, where it is packed; False: they are; None: any.
+      rows: exactly so many rows, fewer than a tile has; None: any.
     """
 
     way: str | None = None
@@ -43,6 +47,7 @@ class Path(NamedTuple):
     even: bool = False
     narrow: bool | None = None
     turned: bool | None = None
+    rows: int | None = None
 
     @property
     def name(self) -> str:
@@ -53,10 +58,13 @@ class Path(NamedTuple):
             (_EVEN, self.even), (_NARROW, self.narrow), (_ANY_WIDTH, any_width),
             (_TURNED, self.turned),
         )  # fmt: skip
-        return f"{split}{self.way}{''.join(word for word, has in words if has)}"
+        rows = "" if self.rows is None else f"_rows{self.rows}"
+        return f"{split}{self.way}{rows}{''.join(word for word, has in words if has)}"
 
     def heights(self, tile: Tile) -> list[int]:
         """Rows of the micro-kernels: of a tile, and halves of what is left."""
+        if self.rows is not None:
+            return [self.rows]
         return [tile.rows, *(h for h in (4, 2, 1) if h < tile.rows and not self.even)]
 
     def widths(self, tile: Tile) -> list[int]:
@@ -73,8 +81,10 @@ ANY = Path()
 def _paths() -> list[Path]:
     found = [Path(way) for way in _VECTOR_CASES]
     for even, narrow in itertools.product((False, True), repeat=2):
-        found += [Path(way, False, even, narrow) for way in ("direct", "transposed")]
+        found += [Path(way, False, even, narrow) for way in _IN_PLACE]
         found += [Path("packed", False, even, narrow, turned) for turned in (False, True)]
+    for way, narrow, rows in itertools.product(_IN_PLACE, (False, True), _FEW_ROWS):
+        found.append(Path(way, False, False, narrow, rows=rows))
     return [*found, *(path._replace(split=True) for path in found if not is_vector(path))]
 
 
@@ -85,7 +95,9 @@ def is_vector(path: Path) -> bool:
 PATHS = _paths()
 # For routines that know how operands lie and how many rows there are, but not how many columns.
 ANY_WIDTH_PATHS = [
-    path._replace(narrow=None) for path in PATHS if path.narrow is False and not path.split
+    path._replace(narrow=None)
+    for path in PATHS
+    if path.narrow is False and path.rows is None and not path.split
 ]
 
 
@@ -95,8 +107,8 @@ def paths_of(t: GemmType, target: TargetInfo) -> list[Path]:
     if not has_vector_kernels(t):
         found = [path for path in found if not is_vector(path)]
     if not has_direct_kernels(t, target):
-        found = [path for path in found if path.way not in ("direct", "transposed")]
-    return found
+        found = [path for path in found if path.way not in _IN_PLACE]
+    return [path for path in found if (path.rows or 0) < tile_for(t, target).rows]
 
 
 def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path:
@@ -120,7 +132,8 @@ def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) 
         near = numbers["K"] * numbers["N"] * t.source.byte_size <= DIRECT_BYTES
         if near or numbers["M"] <= DIRECT_TILES * tile.rows or numbers["N"] <= tile.columns:
             way = "direct" if "csA" in one else "transposed"
-            return Path(way, even=even, narrow=narrow)
+            few = numbers["M"] in _FEW_ROWS and not even
+            return Path(way, even=even, narrow=narrow, rows=numbers["M"] if few else None)
     return Path("packed", even=even, narrow=narrow, turned="csB" not in one)
 
 

@@ -136,6 +136,7 @@ PATH_SIZES = [
     (30, 1, 20),
     *itertools.product((24, 29), (9, 70), (4, 41)),
     *itertools.product((24, 29), (9, 70), (8300,)),
+    *itertools.product((2, 4), (9, 70), (41, 8300)),
     *itertools.product((72, 75), (9, 70), (300, 8300)),
     (72, 130, 300),
     (75, 130, 300),
