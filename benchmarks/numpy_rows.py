@@ -24,6 +24,7 @@ Call = Callable[..., Any]
 Options = dict[str, Any]  # of rows: `seconds` and `clock`
 FLOATS = ("float32", "float64")
 NUMBERS = (*FLOATS, "int32", "int64")
+MOVED = ("uint8", "int16", "float32", "float64", "complex128")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Comparison:
 
 def anything(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     """Normal numbers, or integers of the whole range."""
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         return (rng.normal(size=n).astype(dtype),)
     bounds = np.iinfo(dtype)
     return (rng.integers(bounds.min, bounds.max, n, dtype, endpoint=True),)
@@ -59,6 +60,25 @@ def _square(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarr
 def _cube(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     side = round(n ** (1 / 3))
     return (anything(rng, side**3, dtype)[0].reshape(side, side, side),)
+
+
+def _image(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    side = int((n / 3) ** 0.5)
+    return (anything(rng, 3 * side * side, dtype)[0].reshape(side, side, 3),)
+
+
+def _planes(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    (x,) = _image(rng, n, dtype)
+    return (x.reshape(3, *x.shape[:2]),)
+
+
+def _moved(xp: Any, x: Any, permutation: tuple[int, ...]) -> Any:
+    return _as_rows(xp, xp.transpose(x, permutation))
+
+
+def _as_rows(xp: Any, view: Any) -> Any:
+    """What is a view in NumPy, as an array of its own."""
+    return view.copy() if xp is np else view
 
 
 def _few(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
@@ -132,11 +152,25 @@ _OTHERS = (
     Comparison("roll", lambda xp, x: xp.roll(x, 1), anything),
     Comparison("roll, axis 1", lambda xp, x: xp.roll(x, 7, axis=1), _square),
     Comparison("transpose", lambda xp, x: xp.copy(x.T, order="C"), _square),
+    Comparison("transpose (2, 1, 0)", lambda xp, x: _moved(xp, x, (2, 1, 0)), _cube, MOVED),
+    Comparison("transpose (1, 0, 2)", lambda xp, x: _moved(xp, x, (1, 0, 2)), _cube, MOVED),
+    Comparison(
+        "transpose (2, 0, 1) of n×n×3", lambda xp, x: _moved(xp, x, (2, 0, 1)), _image, MOVED
+    ),
+    Comparison(
+        "transpose (1, 0, 2) of n×n×3", lambda xp, x: _moved(xp, x, (1, 0, 2)), _image, MOVED
+    ),
+    Comparison(
+        "transpose (1, 2, 0) of 3×n×n", lambda xp, x: _moved(xp, x, (1, 2, 0)), _planes, MOVED
+    ),
+    Comparison("flip", lambda xp, x: _as_rows(xp, xp.flip(x)), anything, MOVED),
+    Comparison("flip, axis 1", lambda xp, x: _as_rows(xp, xp.flip(x, 1)), _square, MOVED),
     Comparison("exp", lambda xp, x: xp.exp(x), anything, FLOATS),
     Comparison("sin", lambda xp, x: xp.sin(x), anything, FLOATS),
     Comparison("tanh", lambda xp, x: xp.tanh(x), anything, FLOATS),
 )
 COMPARISONS = _SORTING + _OTHERS
+DTYPES = tuple(dict.fromkeys(t for c in COMPARISONS for t in c.dtypes))
 
 
 def rows(
@@ -171,7 +205,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.numpy_rows", description=__doc__)
     parser.add_argument("pattern", nargs="?", default="", help="part of the names of rows")
     parser.add_argument("--size", type=float, nargs="+", default=[1e6, 1e7], help="elements")
-    parser.add_argument("--dtype", nargs="+", default=NUMBERS, choices=NUMBERS)
+    parser.add_argument("--dtype", nargs="+", default=DTYPES, choices=DTYPES)
     parser.add_argument("--seconds", type=float, default=0.3, help="for each contender of a row")
     parser.add_argument("--threads", type=int, default=1, help="of pyjax; NumPy has one")
     parser.add_argument("--wall", action="store_true", help="the time of the clock, waits included")

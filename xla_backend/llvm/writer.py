@@ -77,6 +77,7 @@ _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "fadd", "fmul"})
 _FLOAT_ARITHMETIC = ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg")
 _LIKELY = {True: ", !prof !0", False: ", !prof !1"}
 _WEIGHTS = ((0, 2000, 1), (1, 1, 2000))
+_PAST_CACHES = ", !nontemporal !2"
 
 
 class ModuleWriter:
@@ -155,7 +156,7 @@ class ModuleWriter:
             f'"no-trapping-math"="true" {self.attributes}}}'
         )
         weights = [f'!{n} = !{{!"branch_weights", i32 {a}, i32 {b}}}' for n, a, b in _WEIGHTS]
-        return [attributes, *weights]
+        return [attributes, *weights, "!2 = !{i32 1}"]
 
 
 class _Scope:
@@ -371,8 +372,20 @@ class FunctionWriter(IndexArithmetic):
         text = f"load {ty}, ptr {ptr}, align {align or self._align(ty)}"
         return self.pure(text, ptr, hoist=False)
 
-    def store(self, ty: str, value: str, ptr: str, align: int | None = None) -> None:
-        self._lines.append(f"  store {ty} {value}, ptr {ptr}, align {align or self._align(ty)}")
+    def store(
+        self,
+        ty: str,
+        value: str,
+        ptr: str,
+        align: int | None = None,
+        *,
+        past_caches: bool = False,
+    ) -> None:
+        """`past_caches`: nobody reads it soon. Where others may read it at all, a fence comes
+        first."""
+        hint = _PAST_CACHES if past_caches else ""
+        align = align or self._align(ty)
+        self._lines.append(f"  store {ty} {value}, ptr {ptr}, align {align}{hint}")
 
     def active_mask(self, n_lanes: int, i: str, n: str | int) -> str:
         """Mask of lanes j with i + j < n; LLVM's intrinsic for it would count in 64 bits."""

@@ -12,6 +12,7 @@ from xla_backend.targets.cpu import (
     output_fusion_rules,
     scan_rules,
     sort_rules,
+    transpose_rules,
 )
 from xla_backend.targets.cpu.rules import RULES as RULES
 
@@ -26,4 +27,5 @@ _RULE_MODULES = (
     output_fusion_rules,
     scan_rules,
     sort_rules,
+    transpose_rules,
 )

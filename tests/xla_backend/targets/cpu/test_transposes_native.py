@@ -7,6 +7,7 @@ import pytest
 from native_checks import check_native, module_of
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.program.ir import Launch, Library
 from xla_backend.targets.cpu.compiler import compile_module
 
 SHAPES = [(70, 45), (33, 64, 17), (9, 40, 3, 50), (5, 34, 2, 40, 8)]
@@ -89,3 +90,63 @@ def test_each_tile_is_done_once(shape: tuple[int, ...], order: tuple[int, ...]) 
     executable = compile_module(module, CompileOptions())
     (got,) = executable.run_arrays([x, y])
     np.testing.assert_array_equal(got, x.transpose(order) + 1)
+
+
+def _steps(body: str) -> list[object]:
+    return list(compile_module(module_of(body), CompileOptions()).program.steps)
+
+
+ALONE = {
+    "by itself": """
+        x = f32[300,200] parameter(0)
+        ROOT t = f32[200,300] transpose(x), dimensions={1,0}""",
+    "between reshapes": """
+        x = f32[60000] parameter(0)
+        r = f32[30,20,100] reshape(x)
+        t = f32[100,30,20] transpose(r), dimensions={2,0,1}
+        ROOT s = f32[100,600] reshape(t)""",
+}
+
+
+@pytest.mark.parametrize("body", ALONE.values(), ids=ALONE)
+def test_large_ones_are_a_routine(body: str) -> None:
+    (step,) = [s for s in _steps(body) if isinstance(s, Launch | Library)]
+    assert isinstance(step, Library) and step.routine == "transpose_4"
+    check_native(module_of(body))
+
+
+LOOPS = {
+    "small": """
+        x = f32[100,100] parameter(0)
+        ROOT t = f32[100,100] transpose(x), dimensions={1,0}""",
+    "with something else": """
+        x = f32[300,200] parameter(0)
+        n = f32[300,200] negate(x)
+        ROOT t = f32[200,300] transpose(n), dimensions={1,0}""",
+    "of a slice": """
+        x = f32[300,200] parameter(0)
+        n = f32[300,190] slice(x), slice={[0:300], [10:200]}
+        ROOT t = f32[190,300] transpose(n), dimensions={1,0}""",
+    "of two small dimensions apart": """
+        x = u8[3,20000,2] parameter(0)
+        ROOT t = u8[2,20000,3] transpose(x), dimensions={2,1,0}""",
+}
+
+
+@pytest.mark.parametrize("body", LOOPS.values(), ids=LOOPS)
+def test_others_are_loops(body: str) -> None:
+    assert not any(isinstance(s, Library) for s in _steps(body))
+    check_native(module_of(body))
+
+
+@pytest.mark.parametrize("type", ["u8", "f32", "c128"])
+def test_routines_in_programs(type: str) -> None:
+    """Several in a program, one after the other, on one thread and on several."""
+    body = f"""
+        x = {type}[131,3,257] parameter(0)
+        a = {type}[257,131,3] transpose(x), dimensions={{2,0,1}}
+        b = {type}[3,257,131] transpose(x), dimensions={{1,2,0}}
+        c = {type}[131,257,3] transpose(x), dimensions={{0,2,1}}
+        ROOT r = ({type}[257,131,3], {type}[3,257,131], {type}[131,257,3]) tuple(a, b, c)"""
+    assert all(isinstance(s, Library) for s in _steps(body))
+    check_native(module_of(body))

@@ -23,6 +23,7 @@ from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.targets.cpu.routines.lapack_contracts import lapack_routines
 from xla_backend.targets.cpu.routines.matrix_contracts import matrix_routines
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.routines.transpose_contracts import transpose_routines
 
 Array = np.ndarray
 _ADD = 1
@@ -320,7 +321,7 @@ _MERGE_ARGSORT = Routine(
 
 def _routines() -> dict[str, Routine]:
     found = [_RNG_STATE, _MERGE_ARGSORT, *matrix_routines(), *lapack_routines()]
-    found += fft_routines()
+    found += [*fft_routines(), *transpose_routines()]
     for name, t in GEMM_TYPES.items():
         found += [_gemm(t, batched, fused) for batched in (False, True) for fused in (False, True)]
         found += [_convolution(t, f"conv_{name}")]

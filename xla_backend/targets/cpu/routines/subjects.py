@@ -26,6 +26,7 @@ from xla_backend.targets.cpu.routines import (
     small_reflectors,
     small_singular,
     sort,
+    transposes,
 )
 
 _SUBJECTS = (
@@ -48,6 +49,7 @@ _SUBJECTS = (
     blocked_matrices,
     blocked_qr,
     lapack,
+    transposes,
 )
 
 

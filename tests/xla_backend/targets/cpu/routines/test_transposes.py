@@ -1,0 +1,243 @@
+"""Transposes as routines, by their plans: bits are NumPy's, whatever the shape, the instruction set
+and the way a block is written, and no byte outside of the arrays is touched."""
+
+import ctypes
+import itertools
+import mmap
+
+import numpy as np
+import pytest
+
+from xla_backend.llvm.objects import compile_object
+from xla_backend.llvm.target import host_target, make_target
+from xla_backend.targets.cpu.routines import registry
+from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.subjects import declare_kernels
+from xla_backend.targets.cpu.routines.transpose_plans import (
+    FIELDS,
+    LINE,
+    MOST_ROWS,
+    PART,
+    SPARE_BYTES,
+    SQUARES,
+    STAGE_BYTES,
+    Plan,
+    plan,
+    routine_names,
+)
+
+PTR = ctypes.c_void_p
+_LEVELS = {512: "x86-64-v3", 256: "x86-64-v2", 128: "x86-64"}
+
+
+def older_targets():
+    """What this machine has of older ones."""
+    bits = host_target().vector_bits
+    levels = [level for width, level in _LEVELS.items() if width <= bits]
+    return [make_target(host_target().triple, level) for level in levels if host_target().is_x86]
+
+
+class Page:
+    """Memory that ends where no memory follows, with guards in front."""
+
+    def __init__(self, nbytes):
+        page = mmap.PAGESIZE
+        size = -(-(nbytes + 64) // page) * page
+        self.map = mmap.mmap(-1, size + page)
+        whole = np.frombuffer(self.map, np.uint8)
+        protect = ctypes.CDLL(None).mprotect
+        assert not protect(PTR(whole.ctypes.data + size), ctypes.c_size_t(page), 0)
+        whole[:size] = 0xA5
+        self.front, self.bytes = whole[: size - nbytes], whole[size - nbytes : size]
+
+
+def run(found, bits, nbytes, target=None):
+    """The bytes that a routine writes; source and result both end where their page ends."""
+    source, result = Page(bits.size), Page(nbytes)
+    source.bytes[:] = bits.reshape(-1)
+    numbers = np.array(found.numbers, np.int64)
+    symbol = kernel_library(target)[f"pyjax_{found.routine}"]
+    ctypes.CFUNCTYPE(None, PTR, PTR, PTR)(symbol)(
+        source.bytes.ctypes.data, result.bytes.ctypes.data, numbers.ctypes.data
+    )
+    assert np.all(result.front == 0xA5)
+    return result.bytes
+
+
+def check(shape, permutation, element, target=None, change=lambda found: found):
+    """One transpose; False: there is no plan for it."""
+    found = plan(shape, permutation, element)
+    if found is None:
+        return False
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 256, (*shape, element), np.uint8)
+    expected = np.ascontiguousarray(bits.transpose(*permutation, len(shape))).reshape(-1)
+    got = run(change(found), bits, expected.size, target)
+    np.testing.assert_array_equal(got, expected, err_msg=f"{shape} {permutation} {element}")
+    return True
+
+
+def changed(found, **fields):
+    """A plan with other numbers."""
+    numbers = dict(zip(FIELDS, found.numbers, strict=True)) | fields
+    return Plan(found.routine, tuple(numbers.values()))
+
+
+def past_caches(found):
+    """As if the result were larger than caches."""
+    return changed(found, staged=1, past=1)
+
+
+def random_shapes(count, seed=0, most=(0, 0, 300, 60, 24, 12)):
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        rank = int(rng.integers(2, 6))
+        small = rng.random(rank) < 0.3
+        shape = np.where(small, rng.integers(1, 10, rank), rng.integers(1, most[rank], rank))
+        yield tuple(map(int, shape)), tuple(map(int, rng.permutation(rank)))
+
+
+@pytest.mark.parametrize("element", SQUARES)
+@pytest.mark.parametrize("change", [lambda found: found, past_caches], ids=["here", "past"])
+def test_random_shapes(element, change):
+    done = sum(check(*case, element, change=change) for case in random_shapes(150, element))
+    assert done > 60
+
+
+@pytest.mark.parametrize("element", SQUARES)
+@pytest.mark.parametrize("target", older_targets(), ids=lambda t: t.cpu)
+def test_older_machines(target, element):
+    """Squares, and units of three elements, on each instruction set."""
+    cases = [((67, 45), (1, 0)), ((9, 33, 40), (2, 0, 1)), ((21, 30, 3), (1, 0, 2))]
+    for case, change in itertools.product(cases, (lambda found: found, past_caches)):
+        assert check(*case, element, target, change)
+
+
+@pytest.mark.parametrize("few", [2, 3, 7, 8])
+@pytest.mark.parametrize("element", SQUARES)
+def test_few(few, element):
+    """Those that take turns, come apart, and are exchanged in small blocks."""
+    for n in (64, 131, 5000):
+        assert check((n, few), (1, 0), element)
+        assert check((few, n), (1, 0), element)
+        assert check((n, few, 5), (0, 2, 1), element) or few * 5 * element > 512
+        assert check((n, few), (1, 0), element, change=past_caches)
+
+
+def test_few_on_older_machines():
+    for target in older_targets():
+        assert check((500, 3), (1, 0), 1, target)
+        assert check((5, 300), (1, 0), 4, target)
+        assert check((300, 3, 5), (0, 2, 1), 2, target)
+
+
+@pytest.mark.parametrize(
+    "unit", [3, 5, 7, 9, 12, 15, 17, 31, 33, 48, 63, 65, 100, 127, 200, 600, 1025]
+)
+def test_units(unit):
+    for shape in ((13, 27), (40, 33), (1, 9, 70)):
+        permutation = (1, 0) if len(shape) == 2 else (2, 0, 1)
+        for change in (lambda found: found, past_caches):
+            assert check((*shape, unit), (*permutation, len(shape)), 1, change=change)
+
+
+@pytest.mark.parametrize("shape", [(4096, 40), (2048, 48)], ids=str)
+def test_rows_that_meet_in_caches(shape):
+    """Rows that are powers of two apart: small units are put side by side first, and whole squares
+    of others are left to code for the sizes."""
+    assert dict(zip(FIELDS, plan(shape, (1, 0), 1).numbers, strict=True))["staged"]
+    assert not dict(zip(FIELDS, plan((2040, 48), (1, 0), 1).numbers, strict=True))["staged"]
+    assert check(shape, (1, 0), 1)
+    assert plan(shape, (1, 0), 8) is None
+
+
+def test_no_plan_where_nothing_moves():
+    assert plan((7, 5), (0, 1), 4) is None
+    assert plan((7, 1, 5), (1, 0, 2), 4) is None
+    assert plan((3, 0), (1, 0), 4) is None
+
+
+def test_neighbours_are_one_dimension():
+    """What stays together is part of the unit, or one dimension."""
+    numbers = dict(zip(FIELDS, plan((50, 60, 2, 2), (1, 0, 2, 3), 4).numbers, strict=True))
+    assert (numbers["unit"], numbers["others"]) == (16, 0)
+    assert plan((5, 6, 70, 80), (2, 3, 0, 1), 4) == plan((30, 5600), (1, 0), 4)
+
+
+def test_many_elements():
+    """Numbers of places do not end at 2^31 (or 2^32)."""
+    rows, columns = 70_001, 69_999
+    p = dict(zip(FIELDS, plan((rows, columns), (1, 0), 1).numbers, strict=True))
+    assert p["size"] == rows * columns > 1 << 32
+    assert (p["across"], p["across_step0"]) == (columns, rows)
+    assert (p["along"], p["along_step0"]) == (rows, columns)
+
+
+def test_every_routine_is_made_and_has_a_contract():
+    declare_kernels()
+    for name in routine_names():
+        assert registry.owners()[f"pyjax_{name}"] == name
+        assert name in ROUTINES
+
+
+@pytest.mark.parametrize("element", SQUARES)
+def test_contracts(element):
+    """The reference does what the native routine does."""
+    for shape, permutation in random_shapes(60, element, (0, 0, 60, 20, 9, 6)):
+        found = plan(shape, permutation, element)
+        if found is None:
+            continue
+        bits = np.random.default_rng(0).integers(0, 256, (*shape, element), np.uint8)
+        expected = np.ascontiguousarray(bits.transpose(*permutation, len(shape))).reshape(-1)
+        result = np.zeros(expected.size, np.uint8)
+        ROUTINES[found.routine].reference(bits.reshape(-1), result, found.numbers)
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("name", ["transpose_1", "transpose_4", "transpose_units", "apart_3_1"])
+def test_code_for_arm(name):
+    declare_kernels()
+    target = make_target("aarch64-unknown-linux-gnu", "generic")
+    text = registry.group_module(name, target).to_text()
+    assert compile_object(text, target)[:4] == b"\x7fELF"
+
+
+_SIZES = (1, 2, 3, 5, 7, 9, 15, 16, 33, 64, 100, 257, 1000, 4096, 70_000)
+
+
+@pytest.mark.parametrize("element", SQUARES)
+def test_blocks_fit_into_their_memory(element):
+    """Rows into the tables, and blocks that are made first into what is there for them."""
+    rng = np.random.default_rng(element)
+    seen = 0
+    for _ in range(2000):
+        rank = int(rng.integers(2, 7))
+        shape = tuple(map(int, rng.choice(_SIZES, rank)))
+        found = plan(shape, tuple(map(int, rng.permutation(rank))), element)
+        if found is None:
+            continue
+        p = dict(zip(FIELDS, found.numbers, strict=True))
+        assert min(p["most_across"], p["most_along"]) >= 1
+        kind, unit = found.routine.split("_")[0], p["unit"]
+        if kind == "transpose":
+            assert max(p["most_across"], p["most_along"]) <= MOST_ROWS
+        if not p["staged"] or found.routine == "transpose_rows":
+            continue
+        seen += 1
+        if kind == "together":
+            most = p["most_across"] + SPARE_BYTES // unit
+            assert most * p["along"] * unit <= STAGE_BYTES
+            continue
+        if kind == "swapped":
+            assert p["most_along"] * unit <= STAGE_BYTES
+            continue
+        lanes = max(1, PART // unit)
+        spare = lanes if kind == "transpose" else SPARE_BYTES // unit
+        rows = max(lanes, min(p["across"], p["most_across"] + lanes - 1))
+        assert rows * p["pitch"] <= STAGE_BYTES
+        columns = max(lanes, min(p["along"], p["most_along"] + spare - 1))
+        assert columns * unit + LINE + PART <= p["pitch"]
+        # A block that goes on in another one fills a line.
+        assert p["most_along"] * unit >= LINE or p["most_along"] >= p["along"]
+    assert seen > 100

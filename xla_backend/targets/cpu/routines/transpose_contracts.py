@@ -1,0 +1,48 @@
+"""Contracts of transposes: what the plans of `transpose_plans` say, done by NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from xla_backend.program.routines import Kind, Parameter, Routine
+from xla_backend.targets.cpu.routines.transpose_plans import DIGITS, FIELDS, routine_names
+
+
+def transpose_routines() -> Iterator[Routine]:
+    parameters = (
+        Parameter("in", Kind.READ),
+        Parameter("out", Kind.WRITE),
+        Parameter("plan", Kind.NUMBERS),
+    )
+    for name in routine_names():
+        yield Routine(name, parameters, partial(_run, name), stops=True, steady=True)
+
+
+def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...]) -> None:
+    p = dict(zip(FIELDS, plan, strict=True))
+    places = [np.zeros((), np.int64), np.zeros((), np.int64)]
+
+    def add(size: int, *steps: int) -> None:
+        for k, step in enumerate(steps):
+            places[k] = places[k][..., None] + np.arange(size) * step
+
+    for k in range(p["others"]):
+        add(p[f"size{k}"], p[f"from{k}"], p[f"to{k}"])
+    # Units of a group lie side by side in one of the arrays, the first digit fastest.
+    for group, beside in (("across", 0), ("along", 1)):
+        sizes = [p[f"{group}_size{k}"] for k in range(DIGITS)]
+        for k in reversed(range(DIGITS)):
+            steps = [p["unit"] * math.prod(sizes[:k]), p[f"{group}_step{k}"]]
+            add(sizes[k], *(steps if beside == 0 else steps[::-1]))
+    if name.startswith("swapped"):
+        across, along, unit = map(int, name.split("_")[1:])
+        add(across, unit, along * unit)
+        add(along, across * unit, unit)
+        add(unit, 1, 1)
+    else:
+        add(p["unit"], 1, 1)
+    target[places[1]] = source[places[0]]

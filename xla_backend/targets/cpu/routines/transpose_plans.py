@@ -1,0 +1,298 @@
+"""How a transpose is done: the routine, and the numbers that it takes.
+
+Neighbouring dimensions that stay neighbours are one, and those that end in both arrays are part of
+the unit that is moved. Of what is left, two groups of dimensions matter: `across`, whose units lie
+side by side in the operand, and `along`, side by side in the result. A block is some of both, for
+one place in all other dimensions. A group is one dimension, or a few where the first is small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Bytes of units that have a routine of their own, which transposes squares of them in registers.
+SQUARES = (1, 2, 4, 8, 16)
+# Bytes of units of which few are woven together or apart, and how few at most.
+WOVEN = {1: 15, 2: 12, 4: 8, 8: 8, 16: 8}
+# Small blocks in which two dimensions are exchanged: the largest of these, and bytes of a block.
+_MOST_SWAPPED, _SWAPPED_BYTES = 12, 512
+# Bytes of registers that are transposed in parts of so many.
+PART = 16
+# Dimensions of a group, and others.
+DIGITS = 3
+OTHERS = 8
+# Of a cache, in bytes; and what is that far apart meets in the same places of the nearest one.
+LINE = 64
+_PAGE = 1 << 12
+_WAYS = 12
+# Bytes of a block's rows in the result and in the operand, by those of a unit: where a block is
+# written at once, and where it is made first. (Measured; other sizes are within a few percent.)
+_AT_ONCE = {1: (512, 256), 2: (512, 256)}
+_MADE_FIRST = {16: (256, 512)}
+_AT_ONCE_OF_OTHERS, _MADE_FIRST_OF_OTHERS = (512, 512), (128, 512)
+_AT_ONCE_OF_LARGE = (2048, 1024)
+# Squares of these units write whole lines.
+_WHOLE_LINES = 4
+# Rows that are so many bytes apart, or a multiple, meet more often than a square has rows.
+_MEETING = 1 << 10
+# Bytes of a block that is worth it, and of one that whole squares make up.
+_SMALLEST_BLOCK, _EVEN_BLOCK = 1 << 10, 1 << 13
+# Rows that are long enough.
+_ROW_BYTES = 256
+# Rows of a block in either direction, at most, and bytes of one that is all in one piece.
+MOST_ROWS = 1 << 10
+BLOCK_BYTES = 5 << 12
+# Memory in which blocks are made.
+STAGE_BYTES = 1 << 18
+# What the last block may have more than others, rather than that there is a very small one.
+SPARE_BYTES = 64
+# Larger units are rows that are written as they are.
+_LARGE_UNIT = 512
+# Results of more bytes than caches hold are written past them if they have rows of this many.
+_PAST_CACHES = 8 << 20
+_LONG_ROW = 1 << 10
+
+FIELDS = (
+    "unit", "staged", "past", "size",
+    "across", "along", "most_across", "most_along", "pitch", "ahead",
+    *(f"{name}{k}" for k in range(DIGITS) for name in ("across_size", "across_step")),
+    *(f"{name}{k}" for k in range(DIGITS) for name in ("along_size", "along_step")),
+    "others",
+    *(f"{name}{k}" for k in range(OTHERS) for name in ("size", "from", "to")),
+)  # fmt: skip
+
+
+class Plan(NamedTuple):
+    """A routine and what it is told."""
+
+    routine: str
+    numbers: tuple[int, ...]
+
+
+def routine_names() -> list[str]:
+    """Of all routines that plans name."""
+    names = [f"transpose_{unit}" for unit in SQUARES] + ["transpose_units", "transpose_rows"]
+    for unit, most in WOVEN.items():
+        for few in range(2, most + 1):
+            names += [f"apart_{few}_{unit}", f"together_{few}_{unit}"]
+    return names + [f"swapped_{a}_{b}_{unit}" for a, b, unit in swapped_blocks()]
+
+
+def swapped_blocks() -> list[tuple[int, int, int]]:
+    """Sizes of small blocks, and bytes of their units."""
+    sizes = range(2, _MOST_SWAPPED + 1)
+    return [
+        (a, b, unit)
+        for unit in SQUARES
+        for a in sizes
+        for b in sizes
+        if a * b * unit <= _SWAPPED_BYTES
+    ]
+
+
+class _Dim(NamedTuple):
+    """A dimension: its size, and bytes from one element to the next in operand and result."""
+
+    size: int
+    source: int
+    target: int
+
+
+def plan(dims: Sequence[int], permutation: Sequence[int], element: int) -> Plan | None:
+    """The plan of a transpose; None: there is nothing to move, or another way is better.
+
+    Args:
+      dims: of the operand.
+      permutation: dimension i of the result is dimension `permutation[i]` of the operand.
+      element: bytes of one.
+    """
+    if 0 in dims:
+        return None
+    merged = _merged(dims, permutation, element)
+    unit = element
+    if merged and merged[-1].source == merged[-1].target:
+        unit *= merged.pop().size
+    if len(merged) < 2:
+        return None
+    by_source = sorted(merged, key=lambda d: d.source)
+    by_target = merged[::-1]
+    return _woven(by_source, by_target, unit) or _squares(by_source, by_target, unit)
+
+
+def _merged(dims: Sequence[int], permutation: Sequence[int], element: int) -> list[_Dim]:
+    """The dimensions of the result, outermost first, without those of size 1, neighbours joined."""
+    source, target = [element] * len(dims), [element] * len(dims)
+    for d in range(len(dims) - 2, -1, -1):
+        source[d] = source[d + 1] * dims[d + 1]
+        target[d] = target[d + 1] * dims[permutation[d + 1]]
+    merged: list[_Dim] = []
+    for place, d in enumerate(permutation):
+        dim = _Dim(dims[d], source[d], target[place])
+        if dim.size == 1:
+            continue
+        if merged and merged[-1].source == dim.size * dim.source:
+            dim = dim._replace(size=merged.pop().size * dim.size)
+        merged.append(dim)
+    return merged
+
+
+def _squares(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | None:
+    """In squares of units."""
+    across, along = by_source[:1], by_target[:1]
+    lanes = max(1, PART // unit) if unit in SQUARES else 1
+    wanted = max(lanes, -(-_ROW_BYTES // unit))
+
+    def grow(group: list[_Dim], order: list[_Dim], other: list[_Dim], wanted: int) -> bool:
+        if _count(group) >= wanted or len(group) == min(DIGITS, len(order)):
+            return False
+        following = order[len(group)]
+        if following in other:
+            return False
+        group.append(following)
+        return True
+
+    def grown() -> bool:
+        return (
+            grow(across, by_source, along, lanes)
+            or grow(along, by_target, across, wanted)
+            or grow(across, by_source, along, wanted)
+        )
+
+    while grown():
+        pass
+    if not _worth_blocks(across, along, unit):
+        return None
+    size = unit * _count(by_target)
+    if unit >= _LARGE_UNIT:
+        most = max(1, BLOCK_BYTES // unit)
+        return _numbers("transpose_rows", unit, by_target, across, along, 1, most, LINE)
+    if size >= _PAST_CACHES:
+        wanted_along, wanted_across = _MADE_FIRST.get(unit, _MADE_FIRST_OF_OTHERS)
+    elif unit > PART:
+        wanted_along, wanted_across = _AT_ONCE_OF_LARGE
+    else:
+        wanted_along, wanted_across = _AT_ONCE.get(unit, _AT_ONCE_OF_OTHERS)
+    most_along = max(1, min(_count(along), -(-wanted_along // unit), MOST_ROWS))
+    most_across = max(1, min(_count(across), wanted_across // unit, MOST_ROWS))
+    area = wanted_along * wanted_across // (unit * unit)
+    if _count(along) < wanted_along // unit:
+        most_across = max(1, min(_count(across), area // most_along, MOST_ROWS))
+    elif _count(across) < wanted_across // unit:
+        most_along = max(1, min(_count(along), area // most_across, MOST_ROWS))
+    apart = _WAYS * _PAGE // math.gcd(across[0].target, _PAGE)
+    most_across = min(most_across, max(apart, LINE // unit, lanes))
+    if unit <= PART or size >= _PAST_CACHES:
+        # Maybe they are made first.
+        rows = min(_count(across), PART) + PART
+        most_along = min(most_along, (STAGE_BYTES // rows - 4 * LINE) // unit)
+        most_across = min(most_across, STAGE_BYTES // _pitch(most_along, unit) - PART)
+    pitch = _pitch(most_along, unit)
+    routine = f"transpose_{unit}" if unit in SQUARES else "transpose_units"
+    return _numbers(routine, unit, by_target, across, along, most_across, most_along, pitch)
+
+
+def _worth_blocks(across: Sequence[_Dim], along: Sequence[_Dim], unit: int) -> bool:
+    """Whether blocks are large enough that what each takes to begin does not matter. Units of whole
+    lines are left to code for their sizes, and so are blocks that whole squares make up, if they
+    are small or have rows that meet in caches: it goes through them square by square."""
+    lanes = max(1, PART // unit) if unit in SQUARES else 1
+    if 2 * min(_count(across), _count(along)) <= lanes:
+        return False
+    size = unit * _count(across) * _count(along)
+    if size < _SMALLEST_BLOCK or unit % LINE == 0:
+        return False
+    even = all(_count(group) * unit % LINE == 0 for group in (across, along))
+    even = even and _WHOLE_LINES <= unit <= PART
+    meet = across[0].target % _MEETING == 0
+    return not even or (size >= _EVEN_BLOCK and not meet)
+
+
+def _needs_stage(
+    routine: str, unit: int, across: Sequence[_Dim], along: Sequence[_Dim], most_across: int
+) -> bool:
+    """Whether a block is to be made before it is written: more may be made than is wanted, and rows
+    that are powers of two apart meet in the same places of a cache."""
+    if routine == "transpose_units":
+        return unit < PART
+    if not routine.startswith("transpose_") or routine == "transpose_rows":
+        return False
+    meet = most_across * math.gcd(across[0].target, _PAGE) > _WAYS * _PAGE
+    meet = meet and unit * _count(along) > LINE and unit < _WHOLE_LINES
+    return meet or min(_count(across), _count(along)) < PART // unit
+
+
+def _pitch(along: int, unit: int) -> int:
+    """Bytes from row to row of a block: no power of two where rows are long."""
+    size = along * unit + 2 * SPARE_BYTES + PART
+    return (-(-size // LINE) | 1) * LINE
+
+
+def _woven(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | None:
+    """Few rows that become one, or one that becomes few: their units take turns."""
+    if unit not in WOVEN:
+        return None
+    across, along = by_source[0], by_target[0]
+    apart = along.source == across.size * unit and across.size <= WOVEN[unit]
+    together = across.target == along.size * unit and along.size <= WOVEN[unit]
+    if not apart and not together:
+        return None
+    if apart and together and max(across.size, along.size) <= _MOST_SWAPPED:
+        return _swapped(by_target, across, along, unit)
+    few, many = (across, along) if apart else (along, across)
+    if many.size * unit < SPARE_BYTES:
+        return None
+    most = BLOCK_BYTES // unit // few.size // SPARE_BYTES * SPARE_BYTES
+    pitch = _pitch(most, unit)
+    name = f"{'apart' if apart else 'together'}_{few.size}_{unit}"
+    sizes = (few.size, most) if apart else (most, few.size)
+    return _numbers(name, unit, by_target, [across], [along], *sizes, pitch)
+
+
+def _swapped(by_target: list[_Dim], across: _Dim, along: _Dim, unit: int) -> Plan | None:
+    """In blocks that stay where they are."""
+    size = across.size * along.size * unit
+    if size > _SWAPPED_BYTES:
+        return None
+    name = f"swapped_{across.size}_{along.size}_{unit}"
+    others = [d for d in by_target if d not in (across, along)]
+    blocks = [d for d in others if d.source == d.target == size] or [_Dim(1, size, size)]
+    rest = [d for d in others if d not in blocks]
+    most = BLOCK_BYTES // size
+    return _numbers(name, size, [*blocks, *rest], [], blocks, 1, most, LINE)
+
+
+def _count(group: Sequence[_Dim]) -> int:
+    return math.prod(d.size for d in group)
+
+
+def _numbers(
+    routine: str,
+    unit: int,
+    by_target: Sequence[_Dim],
+    across: Sequence[_Dim],
+    along: Sequence[_Dim],
+    most_across: int,
+    most_along: int,
+    pitch: int,
+) -> Plan | None:
+    others = [d for d in reversed(by_target) if d not in across and d not in along]
+    if len(others) > OTHERS:
+        return None
+    size = unit * _count(by_target)
+    past = int(size >= _PAST_CACHES and unit * _count(along) >= _LONG_ROW)
+    staged = past or _needs_stage(routine, unit, across, along, most_across)
+    ahead = most_across * unit
+    if staged or _count(across) <= most_across:
+        ahead = most_along * along[0].source
+    numbers = [unit, int(staged), past, size, _count(across), _count(along)]
+    numbers += [most_across, most_along, pitch, ahead]
+    for group, step in ((across, "target"), (along, "source")):
+        digits = [(d.size, getattr(d, step)) for d in group]
+        for digit in digits + [(1, 0)] * (DIGITS - len(digits)):
+            numbers += digit
+    numbers.append(len(others))
+    for d in [*reversed(others), *[_Dim(1, 0, 0)] * (OTHERS - len(others))]:
+        numbers += d
+    return Plan(routine, tuple(numbers))

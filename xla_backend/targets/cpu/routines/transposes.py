@@ -1,0 +1,417 @@
+"""Transposes of any shape: one routine for each size of what is moved.
+
+  void pyjax_transpose_<bytes>(ptr in, ptr out, ptr plan)     units of 1, 2, 4, 8 or 16 bytes
+  void pyjax_transpose_units(...)                             of any other number of bytes
+  void pyjax_apart_<k>_<bytes>(...)                           k units that take turns come apart
+  void pyjax_together_<k>_<bytes>(...)                        and the other way round
+  void pyjax_swapped_<m>_<k>_<bytes>(...)                     [k, m] and [m, k] of such units
+        plan: the numbers of `transpose_plans`
+
+A block is made side by side in memory that stays in the nearest cache, and is then written row by
+row: whole lines of the result, past the caches where it is larger than they are. So powers of two
+between rows do no harm, and what is made may be wider than what is kept. Rows of the operand that
+the next block reads are asked for while this one is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from xla_backend.llvm.bytes import copy_bytes
+from xla_backend.llvm.transposes import exchange, interleaved
+from xla_backend.llvm.types import lanes as lanes_of
+from xla_backend.llvm.types import vector
+from xla_backend.llvm.writer import FunctionWriter
+from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.transpose_plans import (
+    LINE,
+    PART,
+    SPARE_BYTES,
+    SQUARES,
+    WOVEN,
+    swapped_blocks,
+)
+from xla_backend.targets.cpu.routines.transpose_tasks import (
+    Fill,
+    Task,
+    addresses,
+    ask_for,
+    emit_routine,
+)
+from xla_backend.targets.cpu.routines.transpose_writing import make_places, write, write_rows
+
+# Of two registers of four parts: the first or last two of each; every other one.
+_HALVES = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+_ALTERNATE = ((0, 1, 4, 5, 8, 9, 12, 13), (2, 3, 6, 7, 10, 11, 14, 15))
+
+
+# -- squares ---------------------------------------------------------------------------------------
+
+
+def _squares(unit: int, task: Task) -> None:
+    """A block in squares: rows of registers, transposed within parts of them, then part by part."""
+    w = task.w
+    lanes = PART // unit
+    parts = task.width // PART
+    # As many squares below each other as half of the registers hold, and as parts can be exchanged.
+    registers = 32 if task.width == 64 or w.target.is_aarch64 else 16
+    groups = min(parts, max(1, registers // 2 // lanes))
+    rows = lanes * groups
+    source = w.gep("i8", task.source_start, w.imul(task.across_start, unit))
+    addresses(task, task.sources, source, "along", task.along_start, task.along)
+    target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
+    addresses(task, task.targets, target, "across", task.across_start, task.across)
+    _end_of_operand(task, lanes, unit)
+    places = make_places(task, task.across, lanes)
+    wide = w.op("and", "i64", task.across, str(-(lanes * parts)))
+    tall = w.op("and", "i64", task.along, str(-rows))
+    last_across = w.imax(w.isub(task.across, lanes), 0)
+    last_along = w.imax(w.isub(task.along, lanes), 0)
+    narrow = w.cmp("eq", "i64", wide, "0")
+    with w.loop("0", tall, rows) as down:
+        with w.if_(narrow):
+            for k in range(rows):
+                ask_for(task, task.source(w.iadd(down.index, k)))
+        with w.loop("0", wide, lanes * parts) as right:
+            _square(task, unit, groups, parts, down.index, right.index, places)
+        with w.loop(wide, task.across, lanes) as right:
+            at = w.imin(right.index, last_across)
+            for group in range(groups):
+                _square(task, unit, 1, 1, w.iadd(down.index, group * lanes), at, places)
+    with w.loop(tall, task.along, lanes) as down:
+        row = w.imin(down.index, last_along)
+        with w.loop("0", wide, lanes * parts) as right:
+            _square(task, unit, 1, parts, row, right.index, places)
+        with w.loop(wide, task.across, lanes) as right:
+            _square(task, unit, 1, 1, row, w.imin(right.index, last_across), places)
+    with w.if_(task.staged):
+        write_rows(task, task.across, w.imul(task.along, unit))
+
+
+def _square(task: Task, unit: int, groups: int, parts: int, row: str, at: str, places: str) -> None:
+    """Registers of `parts` parts, from `groups` times as many rows as a part has units."""
+    w = task.w
+    lanes = PART // unit
+    ty = _register(unit, parts * lanes)
+    offset = w.imul(at, unit)
+    made: list[list[str]] = []
+    for group in range(groups):
+        registers = []
+        for k in range(lanes):
+            place = w.gep("i8", task.source(w.iadd(row, group * lanes + k)), offset)
+            registers.append(w.load(ty, place, 1))
+            if parts > 1:
+                ask_for(task, place)
+        made.append(interleaved(w, ty, registers, lanes))
+    whole = vector("i64", parts * 2)
+    columns = [[w.cast("bitcast", ty, group[k], whole) for group in made] for k in range(lanes)]
+    columns = [_by_parts(w, whole, column) for column in columns]
+    for k, registers in enumerate(columns):
+        for i, register in enumerate(registers):
+            for high in range(parts // groups):
+                number = (high * groups + i) * lanes + k
+                place = w.load("ptr", w.gep("ptr", places, w.iadd(at, number)))
+                place = w.gep("i8", place, w.imul(row, unit))
+                first = high * groups * 2
+                kept = register
+                if groups < parts:
+                    kept = w.shuffle(whole, register, "poison", range(first, first + 2 * groups))
+                w.store(vector("i64", 2 * groups), kept, place, 1)
+
+
+def _register(unit: int, count: int) -> str:
+    """A register of so many units."""
+    bits = min(unit, 8)
+    return vector(f"i{8 * bits}", count * unit // bits)
+
+
+def _by_parts(w: FunctionWriter, ty: str, registers: list[str]) -> list[str]:
+    """Parts that lie in the same place of several registers, side by side in one."""
+    groups, parts = len(registers), lanes_of(ty) // 2
+    if groups == parts == 4:
+        # Two parts of each of two registers at a time: that needs no tables.
+        a, b, c, d = registers
+        low, high, low2, high2 = (
+            w.shuffle(ty, x, y, pick) for x, y in ((a, b), (c, d)) for pick in _HALVES
+        )
+        ends = ((low, low2), (high, high2))
+        return [w.shuffle(ty, x, y, pick) for x, y in ends for pick in _ALTERNATE]
+    step = 1
+    while step < groups:
+        registers = exchange(w, ty, registers, step, unit=2)
+        step *= 2
+    return registers
+
+
+def _end_of_operand(task: Task, lanes: int, unit: int) -> None:
+    """Where there are fewer rows than a square has, the last is read several times. Rows that are
+    shorter than a part, at the end of the operand, are read from a copy: nobody may read beyond
+    it."""
+    if lanes == 1:
+        return
+    w = task.w
+    edge = w.alloca("i8", PART * PART, 16)
+    end = w.gep("i8", task.context["in"], w.isub(task.number("size"), PART))
+    with w.if_(w.cmp("slt", "i64", task.number("across"), str(lanes))):
+        size = w.imul(task.number("across"), unit)
+        with w.loop("0", task.along, 1, [("i64", "0")]) as loop:
+            row = task.source(loop.index)
+            place = w.gep("i8", edge, w.imul(loop.carried[0], PART))
+
+            def copied() -> list[str]:
+                copy_bytes(w, place, row, size)
+                w.store("ptr", place, w.gep("ptr", task.sources, loop.index))
+                return [w.iadd(loop.carried[0], 1)]
+
+            near = w.cmp("ugt", "ptr", row, end)
+            loop.next = w.if_else(near, ["i64"], copied, lambda: [loop.carried[0]])
+    with w.if_(w.cmp("slt", "i64", task.along, str(lanes))):
+        last = task.source(w.isub(task.along, 1))
+        with w.loop(task.along, str(lanes)) as loop:
+            w.store("ptr", last, w.gep("ptr", task.sources, loop.index))
+
+
+# -- woven -----------------------------------------------------------------------------------------
+
+
+def _gathered(w: FunctionWriter, ty: str, registers: Sequence[str], numbers: Sequence[int]) -> str:
+    """The register whose lanes are those of these numbers, counted through several registers."""
+    n = lanes_of(ty)
+    each = n // (len(numbers))
+    numbers = [number * each + j for number in numbers for j in range(each)]
+    found = "poison"
+    for k in range(len(registers)):
+        here = [number // n == k for number in numbers]
+        if any(here):
+            picks = [n + x % n if own else j for j, (x, own) in enumerate(zip(numbers, here))]
+            found = w.shuffle(ty, found, registers[k], picks)
+    return found
+
+
+def _windows(task: Task, count: str, lanes: int, step: Callable[[str], None]) -> None:
+    """Steps of so many units: the last one begins where it ends with the block."""
+    w = task.w
+    last = w.isub(count, lanes)
+    with w.loop("0", count, lanes) as loop:
+        step(w.imin(loop.index, last))
+
+
+def _apart(few: int, unit: int, task: Task) -> None:
+    w = task.w
+    lanes = task.width // unit
+    ty = _register(unit, lanes)
+    source = w.gep("i8", task.source_start, w.imul(task.along_start, few * unit))
+    target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
+    addresses(task, task.targets, target, "across", "0", str(few))
+
+    def step(at: str) -> None:
+        here = w.gep("i8", source, w.imul(at, few * unit))
+        read = [w.load(ty, w.gep("i8", here, k * task.width), 1) for k in range(few)]
+        for k in range(few):
+            made = _gathered(w, ty, read, [j * few + k for j in range(lanes)])
+            row = w.load("ptr", w.gep("ptr", places, k))
+            w.store(ty, made, w.gep("i8", row, w.imul(at, unit)), 1)
+
+    places = make_places(task, str(few), few)
+    _windows(task, task.along, lanes, step)
+    with w.if_(task.staged):
+        write_rows(task, str(few), w.imul(task.along, unit))
+
+
+def _together(few: int, unit: int, task: Task) -> None:
+    w = task.w
+    lanes = task.width // unit
+    ty = _register(unit, lanes)
+    source = w.gep("i8", task.source_start, w.imul(task.across_start, unit))
+    addresses(task, task.sources, source, "along", "0", str(few))
+
+    def step(at: str) -> None:
+        offset = w.imul(at, unit)
+        read = [w.load(ty, w.gep("i8", task.source(k), offset), 1) for k in range(few)]
+        here = w.gep("i8", place, w.imul(at, few * unit))
+        for k in range(few):
+            numbers = [(k * lanes + j) % few * lanes + (k * lanes + j) // few for j in range(lanes)]
+            w.store(ty, _gathered(w, ty, read, numbers), w.gep("i8", here, k * task.width), 1)
+
+    target = w.gep("i8", task.target_start, w.imul(task.across_start, few * unit))
+    place = w.select(task.staged, "ptr", task.stage, target)
+    _windows(task, task.across, lanes, step)
+    with w.if_(task.staged):
+        write(task, target, task.stage, w.imul(task.across, few * unit))
+
+
+def _swapped(across: int, along: int, unit: int, task: Task) -> None:
+    """Blocks that stay where they are, with two small dimensions exchanged within each."""
+    w, size = task.w, across * along
+    start = w.imul(task.along_start, size * unit)
+    source, target = w.gep("i8", task.source_start, start), w.gep("i8", task.target_start, start)
+    place = w.select(task.staged, "ptr", task.stage, target)
+    turn = max(1, task.width // unit // size)
+
+    def exchange_all(blocks: int, at: str) -> None:
+        offset = w.imul(at, size * unit)
+        _exchange_within(
+            task,
+            (across, along, unit),
+            blocks,
+            w.gep("i8", source, offset),
+            w.gep("i8", place, offset),
+        )
+
+    whole = w.isub(task.along, w.op("urem", "i64", task.along, str(turn)))
+    with w.loop("0", whole, turn) as loop:
+        exchange_all(turn, loop.index)
+    with w.loop(whole, task.along) as loop:
+        exchange_all(1, loop.index)
+    with w.if_(task.staged):
+        write(task, target, task.stage, w.imul(task.along, size * unit))
+
+
+def _exchange_within(
+    task: Task, sizes: tuple[int, int, int], blocks: int, source: str, target: str
+) -> None:
+    """Some blocks at once: register by register, the last of which ends with them."""
+    w = task.w
+    across, along, unit = sizes
+    size = across * along
+    count, lanes = blocks * size, task.width // unit
+    lanes = min(lanes, count)
+    ty = _register(unit, lanes)
+    starts = [min(k, count - lanes) for k in range(0, count, lanes)]
+    read = [w.load(ty, w.gep("i8", source, k * unit), 1) for k in starts]
+    for start in starts:
+        numbers = []
+        for place in range(start, start + lanes):
+            block, rest = divmod(place, size)
+            there = block * size + rest % along * across + rest // along
+            register = min(there // lanes, len(starts) - 1)
+            numbers.append(register * lanes + there - starts[register])
+        made = _gathered(w, ty, read, numbers)
+        w.store(ty, made, w.gep("i8", target, start * unit), 1)
+
+
+# -- units of any size -----------------------------------------------------------------------------
+
+
+def _units(task: Task) -> None:
+    w, unit = task.w, task.number("unit")
+    source = w.gep("i8", task.source_start, w.imul(task.across_start, unit))
+    addresses(task, task.sources, source, "along", task.along_start, task.along)
+    target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
+    addresses(task, task.targets, target, "across", task.across_start, task.across)
+    end = w.gep("i8", task.context["in"], w.isub(task.number("size"), PART))
+    places = make_places(task, task.across, 0)
+
+    def each(move: Callable[[str, str], None]) -> Callable[[], list[str]]:
+        def loops() -> list[str]:
+            with w.loop("0", task.along) as down:
+                one_row(down.index, move)
+            return []
+
+        return loops
+
+    def one_row(number: str, move: Callable[[str, str], None]) -> None:
+        row, column = task.source(number), w.imul(number, unit)
+        with w.loop("0", w.imul(task.across, unit), LINE) as line:
+            ask_for(task, w.gep("i8", row, line.index))
+        with w.loop("0", task.across) as right:
+            place = w.load("ptr", w.gep("ptr", places, right.index))
+            move(w.gep("i8", place, column), w.gep("i8", row, w.imul(right.index, unit)))
+
+    def by_columns(move: Callable[[str, str], None]) -> Callable[[], list[str]]:
+        """Large units, in the order of the result: there are more of them along than across."""
+
+        def loops() -> list[str]:
+            with w.loop("0", task.across) as right:
+                place = w.load("ptr", w.gep("ptr", places, right.index))
+                column = w.imul(right.index, unit)
+                with w.loop("0", task.along) as down:
+                    here = w.gep("i8", place, w.imul(down.index, unit))
+                    move(here, w.gep("i8", task.source(down.index), column))
+            return []
+
+        return loops
+
+    def pieces(place: str, source: str, size: int) -> None:
+        """In pieces, of which the last one ends with the unit."""
+        ty = vector("i8", size)
+        last = w.isub(unit, size)
+        with w.loop("0", unit, size) as loop:
+            at = w.imin(loop.index, last)
+            w.store(ty, w.load(ty, w.gep("i8", source, at), 1), w.gep("i8", place, at), 1)
+
+    def two(size: int, place: str, source: str) -> None:
+        ty = vector("i8", size)
+        last = w.isub(unit, size)
+        values = [w.load(ty, w.gep("i8", source, at), 1) for at in ("0", last)]
+        for at, value in zip(("0", last), values):
+            w.store(ty, value, w.gep("i8", place, at), 1)
+
+    def small() -> list[str]:
+        """What is written beyond a unit is where the next one comes."""
+        ty = vector("i8", PART)
+        width = w.imul(task.across, unit)
+
+        def whole(place: str, source: str) -> None:
+            w.store(ty, w.load(ty, source, 1), place, 1)
+
+        def arm(number: str, move: Callable[[str, str], None]) -> list[str]:
+            one_row(number, move)
+            return []
+
+        with w.loop("0", task.along) as down:
+            near = w.cmp("ugt", "ptr", w.gep("i8", task.source(down.index), width), end)
+            exactly = lambda place, source: copy_bytes(w, place, source, unit)
+            w.if_else(near, [], partial(arm, down.index, exactly), partial(arm, down.index, whole))
+        return []
+
+    sizes = [size for size in (16, 32, 64) if size <= task.width]
+    classes = [(PART, small)]
+    for size in sizes:
+        order = each if size < LINE else by_columns
+        classes.append((2 * size + 1, order(partial(two, size))))
+    otherwise = by_columns(lambda place, source: pieces(place, source, sizes[-1]))
+    for limit, move in reversed(classes):
+        otherwise = _choice(w, w.cmp("slt", "i64", unit, str(limit)), move, otherwise)
+    otherwise()
+    with w.if_(task.staged):
+        write_rows(task, task.across, w.imul(task.along, unit))
+
+
+def _choice(
+    w: FunctionWriter, condition: str, then: Callable[[], list[str]], other: Callable[[], list[str]]
+) -> Callable[[], list[str]]:
+    return lambda: w.if_else(condition, [], then, other)
+
+
+def _rows(task: Task) -> None:
+    """Units that are rows of their own."""
+    w, unit = task.w, task.number("unit")
+    source = w.gep("i8", task.source_start, w.imul(task.across_start, unit))
+    addresses(task, task.sources, source, "along", task.along_start, task.along)
+    target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
+    addresses(task, task.targets, target, "across", task.across_start, task.across)
+    with w.loop("0", task.across) as right, w.loop("0", task.along) as down:
+        place = w.gep("i8", task.target(right.index), w.imul(down.index, unit))
+        write(task, place, w.gep("i8", task.source(down.index), w.imul(right.index, unit)), unit)
+
+
+def register() -> None:
+    """Declares the transposes."""
+
+    def declare(name: str, fill: Fill, spare: int) -> None:
+        symbol = f"pyjax_{name}"
+        register_group(name, (symbol,), partial(emit_routine, fill, spare, symbol))
+
+    for unit in SQUARES:
+        declare(f"transpose_{unit}", partial(_squares, unit), PART // unit - 1)
+    declare("transpose_units", _units, 0)
+    declare("transpose_rows", _rows, 0)
+    for unit, most in WOVEN.items():
+        for few in range(2, most + 1):
+            spare = SPARE_BYTES // unit - 1
+            declare(f"apart_{few}_{unit}", partial(_apart, few, unit), spare)
+            declare(f"together_{few}_{unit}", partial(_together, few, unit), spare)
+    for across, along, unit in swapped_blocks():
+        declare(f"swapped_{across}_{along}_{unit}", partial(_swapped, across, along, unit), 0)
