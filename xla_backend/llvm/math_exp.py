@@ -8,10 +8,13 @@ are rounded once and the largest arguments do not overflow early.
 from __future__ import annotations
 
 from xla_backend.llvm.math_basics import (
+    bits,
     clamp_keep_nan,
     copysign,
     fabs,
     fcmp,
+    fmt,
+    from_bits,
     horner,
     iop,
     pick,
@@ -48,13 +51,23 @@ EXP_F64 = (
     2.511213499295667e-08,
     2.092759128226098e-09,
 )
-# tanh(x) = x + x^3 T(x^2) for |x| < 0.55
+# 2^f = E(f) for |f| <= 1/2
+_EXP2_F32 = (
+    1.0,
+    0.6931471824645996,
+    0.24022647738456726,
+    0.05550331994891167,
+    0.00961843878030777,
+    0.001339900540187955,
+    0.0001535325136501342,
+)
+# tanh(x) = x + x^3 T(x^2) for |x| < 0.61 as f32, < 0.55 as f64
 _TANH_F32 = (
-    -0.33333319425582886,
-    0.13332600891590118,
-    -0.053853824734687805,
-    0.021077629178762436,
-    -0.006282307673245668,
+    -0.333332896232605,
+    0.13331687450408936,
+    -0.05376178398728371,
+    0.020715968683362007,
+    -0.005796241108328104,
 )
 _TANH_F64 = (
     -0.3333333333333333,
@@ -136,21 +149,40 @@ def logistic(w: FunctionWriter, ty: str, x: str) -> str:
 
 
 def tanh(w: FunctionWriter, ty: str, x: str) -> str:
-    """|x| < 0.55: polynomial; < 1: t / (t + 2); beyond: 1 - 2 / (t + 2), with t = expm1(2|x|)."""
+    """A polynomial where |x| is small, and 1 - 2 / (e^(2|x|) + 1), which cancels there, beyond."""
     single = bits_of(ty) == 32
     a = fabs(w, ty, x)
-    limit = 9.02 if single else 20.0
-    clipped = pick(w, ty, fcmp(w, ty, "ogt", a, limit), limit, a)
-    two = const(ty, 2.0)
-    t = _expm1_core(w, ty, w.op("fadd", ty, clipped, clipped))
-    below_one = fcmp(w, ty, "olt", a, 1.0)
-    q = w.op("fdiv", ty, w.select(below_one, ty, t, two), w.op("fadd", ty, t, two))
-    result = w.select(below_one, ty, q, w.op("fsub", ty, const(ty, 1.0), q))
+    result, limit = _tanh_beyond_f32(w, ty, a) if single else _tanh_beyond_f64(w, ty, a)
     z = w.op("fmul", ty, x, x)
     p = w.op("fmul", ty, horner(w, ty, z, _TANH_F32 if single else _TANH_F64), z)
     small = w.fma(ty, p, a, a)
-    result = w.select(fcmp(w, ty, "olt", a, 0.55), ty, small, result)
+    result = w.select(fcmp(w, ty, "olt", a, limit), ty, small, result)
     return copysign(w, ty, result, x)
+
+
+def _tanh_beyond_f32(w: FunctionWriter, ty: str, a: str) -> tuple[str, float]:
+    """tanh of a, which is not below the number that is returned, too: what rounds e^2a by one part
+    in 2^24 is at most three eighths of that of the result. So that a single product does for the
+    exponent, whose bits are put in place by one shift: n + 127 is what the magic sum ends in."""
+    bias = const(ty, fmt(ty).magic + fmt(ty).bias)
+    exponent = const(ty, 2 * _LOG2E)
+    a = pick(w, ty, fcmp(w, ty, "ogt", a, 9.02), 9.02, a)
+    shifted = w.fma(ty, a, exponent, bias)
+    power = from_bits(w, ty, iop(w, ty, "shl", bits(w, ty, shifted), fmt(ty).mantissa))
+    f = w.fma(ty, a, exponent, w.op("fsub", ty, bias, shifted))
+    total = w.fma(ty, horner(w, ty, f, _EXP2_F32), power, const(ty, 1.0))
+    q = w.op("fdiv", ty, const(ty, 2.0), total)
+    return w.op("fsub", ty, const(ty, 1.0), q), 0.61
+
+
+def _tanh_beyond_f64(w: FunctionWriter, ty: str, a: str) -> tuple[str, float]:
+    """The same with t = expm1(2a): t / (t + 2) below 1, 1 - 2 / (t + 2) from there on."""
+    two = const(ty, 2.0)
+    clipped = pick(w, ty, fcmp(w, ty, "ogt", a, 20.0), 20.0, a)
+    t = _expm1_core(w, ty, w.op("fadd", ty, clipped, clipped))
+    below_one = fcmp(w, ty, "olt", a, 1.0)
+    q = w.op("fdiv", ty, w.select(below_one, ty, t, two), w.op("fadd", ty, t, two))
+    return w.select(below_one, ty, q, w.op("fsub", ty, const(ty, 1.0), q)), 0.55
 
 
 def sinh(w: FunctionWriter, ty: str, x: str) -> str:

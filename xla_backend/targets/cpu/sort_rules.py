@@ -1,12 +1,13 @@
 """sort: a permutation first (argsort by each key, or merge sort with any comparator), then the
-operands are gathered by it. A lone operand with a plain order is sorted directly. Where all that is
-read of it is the first few of each row, as of the k largest, it finds no others."""
+operands are gathered by it, but for numbers of places, which are the permutation. A lone operand
+with a plain order is sorted directly. Where all that is read of it is the first few of each row, as
+of the k largest, it finds no others."""
 
 from __future__ import annotations
 
 import math
 
-from xla_backend.hlo.attributes import IotaAttributes, SortAttributes
+from xla_backend.hlo.attributes import FusionKind, IotaAttributes, SortAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -42,9 +43,7 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     axis, dims = attributes.dimension, shape.dimensions
     lo, hi = attributes.places or (0, dims[axis])
     layout = (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :]))
-    keys = sort_keys(node.called[0])
-    if keys is not None and any(not _sortable(node.operands[k.operand].shape) for k in keys):
-        keys = None
+    keys = _keys_of(node)
     cycles = _CYCLES_OF_A_STEP * cycles_of(node)
     first = most_read(node, axis, dims[axis])
     if keys is not None and len(keys) == 1 and layout[2] == 1 and first <= _FEW * dims[axis]:
@@ -54,14 +53,65 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
         ends = builder.slice(node.operands[0]), builder.slice(node)
         operands = (*ends, *layout, flags, lo, hi)
         return [Library(node.name, cycles, f"sort_{shape.element_type}", operands)]
-    permutation = builder.scratch(Shape.array(P.S32, dims))
+    read = _read_leaves(node)
+    # Of 64 bits, too, where a routine for keys writes it.
+    kinds = (P.S32,) if keys is None else (P.S32, P.S64)
+    order = next((leaf for leaf in read if _is_order(node, leaf, kinds)), None)
+    permutation = (
+        builder.scratch(Shape.array(P.S32, dims)) if order is None else builder.slice(node, order)
+    )
     if keys is not None:
         steps = _argsort(builder, node, keys, permutation, layout, (lo, hi), cycles)
     else:
         steps = [_merge_argsort(builder, node, permutation, layout, cycles)]
-    read = _read_leaves(node)
-    gathers = [_gather(builder, node, leaf, permutation, layout, layout[1]) for leaf in read]
+    gathers = [
+        _gather(builder, node, leaf, permutation, layout, layout[1])
+        for leaf in read
+        if leaf != order
+    ]
     return [*steps, *gathers]
+
+
+def _keys_of(node: Instruction) -> list[SortKey] | None:
+    """The keys of a sort that routines know, else None."""
+    keys = sort_keys(node.called[0])
+    if keys is not None and any(not _sortable(node.operands[k.operand].shape) for k in keys):
+        return None
+    return keys
+
+
+@RULES.runs(Opcode.IOTA)
+def _iota(builder: ProgramBuilder, node: Instruction) -> list[Step]:
+    """Numbers of places that nothing but sorts permute are the permutation: no array has them."""
+    if node.is_root or not all(_numbers_places(user, node) for user in node.users):
+        return builder.launch(node)
+    return []
+
+
+RULES.fusions[FusionKind.LOOP] = _iota
+
+
+def _numbers_places(node: Instruction, given: Instruction) -> bool:
+    """Whether an instruction is a sort that takes an operand for the numbers of places."""
+    if node.opcode is not Opcode.SORT or not _are_places(given, node):
+        return False
+    keys = _keys_of(node)
+    return keys is not None and all(node.operands[k.operand] is not given for k in keys)
+
+
+def _are_places(given: Instruction, node: Instruction) -> bool:
+    """Whether an operand of a sort has the numbers of places along its dimension, and no more."""
+    assert isinstance(node.attributes, SortAttributes)
+    root = given.called[0].root if given.opcode is Opcode.FUSION else given
+    assert root is not None
+    numbers = root.attributes
+    return isinstance(numbers, IotaAttributes) and numbers.dimension == node.attributes.dimension
+
+
+def _is_order(node: Instruction, leaf: int, kinds: tuple[PrimitiveType, ...]) -> bool:
+    """Whether an array of the result is the permutation itself, of one of these types."""
+    given = node.operands[leaf]
+    return given.shape.element_type in kinds and _are_places(given, node)
 
 
 def _read_leaves(node: Instruction) -> list[int]:
@@ -113,7 +163,8 @@ def _argsort(
     for key in reversed(keys):
         operand = builder.slice(node.operands[key.operand])
         flags = (_REFINE if steps else 0) | (_DESCENDING if key.descending else 0)
-        routine = f"argsort_{operand.shape.element_type}"
+        kind = "argsort64" if permutation.shape.element_type is P.S64 else "argsort"
+        routine = f"{kind}_{operand.shape.element_type}"
         operands = (operand, permutation, *layout, flags, lo, hi)
         steps.append(Library(node.name, cycles / len(keys), routine, operands))
     return steps
@@ -133,16 +184,12 @@ def _gather(
     given = node.operands[leaf]
     source = builder.slice(given)
     shape = source.shape
-    assert isinstance(node.attributes, SortAttributes)
-    numbers = (
-        isinstance(given.attributes, IotaAttributes)
-        and given.attributes.dimension == node.attributes.dimension
-    )
+    numbers = _are_places(given, node)
+    places_type = permutation.shape.element_type
 
     def build(name: str) -> Kernel:
         b = LoopBuilder(name)
-        operand = b.buffer("p0", shape.element_type, shape.num_elements, BufferRole.OPERAND, 0)
-        order = b.buffer("p1", P.S32, outer * first * inner, BufferRole.OPERAND, 1)
+        order = b.buffer("p1", places_type, outer * first * inner, BufferRole.OPERAND, 1)
         out = b.buffer("out0", shape.element_type, shape.num_elements, BufferRole.OUTPUT, 0)
         e = ElementalEmitter(b, {})
         o, _ = b.open_loop(outer, independent=True)
@@ -153,16 +200,17 @@ def _gather(
         place.bounds = (0, n - 1)
         if numbers:
             to = shape.element_type
-            value = place if to is P.S32 else b.compute(Opcode.CONVERT, to, (place,))
+            value = place if to is places_type else b.compute(Opcode.CONVERT, to, (place,))
             b.store(out, here, (value,))
         else:
+            operand = b.buffer("p0", shape.element_type, shape.num_elements, BufferRole.OPERAND, 0)
             at = (o * n + Index.of(place)) * inner + i
             e.store(out, here, e.load(operand, at, shape.element_type))
         for _ in range(3):
             b.close_loop()
         return b.kernel
 
-    key = ("permute", shape, layout, first, numbers)
+    key = ("permute", shape, layout, first, numbers, places_type)
     scheduled = builder.kernels.get_built(key, "permute", build)
     places = {"p0": source, "p1": permutation, "out0": builder.slice(node, leaf)}
     return builder.launch_kernel(node.name, scheduled, lambda buffer: places[buffer.name])

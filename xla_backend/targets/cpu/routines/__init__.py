@@ -44,7 +44,8 @@ conv     void pyjax_conv_<t>(ptr x, ptr w, ptr out, ptr dims)     t: the kinds o
 sort     void pyjax_sort_<t>(ptr in, ptr out, outer, n, inner, flags)
          void pyjax_argsort_<t>(ptr keys, ptr perm_s32, outer, n, inner, flags)      stable
          axis 1 of [outer, n, inner]; flags bit 0: descending, bit 1 (argsort): refine the
-         permutation given in perm. t: pred s8 u8 s16 u16 s32 u32 s64 u64 bf16 f16 f32 f64
+         permutation given in perm (of pyjax_argsort64_<t>: perm_s64).
+         t: pred s8 u8 s16 u16 s32 u32 s64 u64 bf16 f16 f32 f64
 
 selection
          void pyjax_select_<t>(ptr keys, ptr perm_s32, outer, n, first, flags)

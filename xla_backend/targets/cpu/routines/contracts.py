@@ -278,14 +278,24 @@ def _scan(op: str, t: P) -> Routine:
 def _sorts(t: P) -> list[Routine]:
     rest = _numbers(f"{_ROWS} flags lo hi")
     plain = (Parameter("in", Kind.READ, t), Parameter("out", Kind.WRITE, t), *rest)
-    order = (Parameter("keys", Kind.READ, t), Parameter("perm", Kind.UPDATE, P.S32), *rest)
-    chosen = (Parameter("keys", Kind.READ, t), Parameter("perm", Kind.WRITE, P.S32))
+    keys = Parameter("keys", Kind.READ, t)
+    orders = {"argsort": P.S32, "argsort64": P.S64}
+    chosen = (keys, Parameter("perm", Kind.WRITE, P.S32))
     return [
         Routine(
             f"select_{t}", (*chosen, *_numbers("outer n first flags")), _run_select, stops=True
         ),
         Routine(f"sort_{t}", plain, _run_sort, stops=True, steady=True),
-        Routine(f"argsort_{t}", order, _run_argsort, stops=True, steady=True),
+        *(
+            Routine(
+                f"{name}_{t}",
+                (keys, Parameter("perm", Kind.UPDATE, order), *rest),
+                _run_argsort,
+                stops=True,
+                steady=True,
+            )
+            for name, order in orders.items()
+        ),
     ]
 
 

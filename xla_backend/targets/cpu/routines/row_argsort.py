@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.llvm.types import const, mask_of, vector, vector_const
+from xla_backend.llvm.types import bits_of, const, mask_of, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.key_sort import leading_zeros, sort_keys_name
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type, widened
@@ -27,14 +27,14 @@ def row_argsort_name(t: P) -> str:
     return f"argsort_row.{t}"
 
 
-def emit_row_argsort(module: ModuleWriter, t: P) -> str:
+def emit_row_argsort(module: ModuleWriter, t: P, order: str = "i32") -> str:
     """void argsort_row(ptr keys, ptr perm, i64 n, i64 flags, i64 lo, i64 hi); returns its name.
-    Flags, lo and hi: those of the routine."""
+    Flags, lo and hi: those of the routine; order: the type of what is in perm."""
     name = row_argsort_name(t)
     emit_workspace(module)
     wide = t.byte_size == 8
     if wide:
-        _emit_runs(module, t)
+        _emit_runs(module, t, order)
     w = module.function(name, [*_PARAMS, *_PLACES], internal=True)
     packed = take(w, "%n", "i64")
     bits = "32"
@@ -42,9 +42,9 @@ def emit_row_argsort(module: ModuleWriter, t: P) -> str:
         bits = w.isub(64, leading_zeros(w, w.isub("%n", 1)))
         least, shift = _range(w, t, bits)
         first = lambda key, lanes: _leading(w, key, lanes, least, shift, bits)
-        _emit_pack(w, t, packed, first)
+        _emit_pack(w, t, packed, first, order)
     else:
-        _emit_pack(w, t, packed, lambda key, lanes: _shifted(w, t, key, lanes))
+        _emit_pack(w, t, packed, lambda key, lanes: _shifted(w, t, key, lanes), order)
     _sort_places(w, packed, "%lo", "%hi")
     if wide:
         with w.if_(w.cmp("sgt", "i64", shift, "0")):
@@ -52,7 +52,7 @@ def emit_row_argsort(module: ModuleWriter, t: P) -> str:
             given = [("ptr", w.gep("i64", packed, begin)), ("ptr", "%keys"), ("ptr", "%perm")]
             numbers = (w.isub(end, begin), "%flags", least, shift, bits)
             w.call(f"runs.{t}", "void", [*given, *(("i64", v) for v in numbers)])
-    _emit_places(w, packed, bits)
+    _emit_places(w, packed, bits, order)
     give(w, packed)
     w.ret()
     return name
@@ -100,10 +100,15 @@ def _refines(w: FunctionWriter) -> str:
     return w.cmp("ne", "i64", w.op("and", "i64", "%flags", "2"), "0")
 
 
-def _source(w: FunctionWriter, refines: str, place: str) -> str:
+def _source(w: FunctionWriter, refines: str, place: str, order: str) -> str:
     """Where the element is that is at a place in the order to refine."""
-    given = lambda: [w.cast("sext", "i32", w.load("i32", w.gep("i32", "%perm", place)), "i64")]
+    given = lambda: [_given(w, place, order)]
     return w.if_else(refines, ["i64"], given, lambda: [place])[0]
+
+
+def _given(w: FunctionWriter, place: str, order: str) -> str:
+    """What is at a place in the order to refine."""
+    return w.cast("sext", order, w.load(order, w.gep(order, "%perm", place)), "i64")
 
 
 def _key(w: FunctionWriter, t: P, at: str, lanes: int) -> str:
@@ -114,7 +119,9 @@ def _key(w: FunctionWriter, t: P, at: str, lanes: int) -> str:
     return encode(w, t, bits, w.splat(ty, flip_of(w, "%flags", raw)), ty)
 
 
-def _emit_pack(w: FunctionWriter, t: P, packed: str, high: Callable[[str, int], str]) -> None:
+def _emit_pack(
+    w: FunctionWriter, t: P, packed: str, high: Callable[[str, int], str], order: str
+) -> None:
     """Keys, `high` of whose bits are the first ones of 64, and their places."""
     lanes = w.target.lanes(64)
     refines = _refines(w)
@@ -122,7 +129,7 @@ def _emit_pack(w: FunctionWriter, t: P, packed: str, high: Callable[[str, int], 
     for start, stop, count in (("0", whole, lanes), (whole, "%n", 1)):
         ty = vector("i64", count)
         with w.loop(start, stop, count) as loop:
-            at = loop.index if count > 1 else _source(w, refines, loop.index)
+            at = loop.index if count > 1 else _source(w, refines, loop.index, order)
             first = high(_key(w, t, at, count), count)
             places = w.splat(ty, loop.index)
             if count > 1:
@@ -170,7 +177,7 @@ def _leading(
     return w.op("xor", ty, first, const(ty, _TOP))
 
 
-def _emit_runs(module: ModuleWriter, t: P) -> None:
+def _emit_runs(module: ModuleWriter, t: P, order: str) -> None:
     """void runs(ptr packed, keys, perm, n, flags, i64 least, i64 shift, i64 bits): sorts those keys
     that the first round could not tell apart by their last `shift` bits; places have `bits`."""
     numbers = [("i64", name) for name in ("least", "shift", "bits")]
@@ -216,7 +223,7 @@ def _emit_runs(module: ModuleWriter, t: P) -> None:
         with w.if_(w.cmp("sgt", "i64", length, "1")):
             with w.loop(at, end, guard=False) as loop:
                 place = w.op("and", "i64", w.load("i64", packed(loop.index)), place_bits)
-                key = _key(w, t, _source(w, refines, place), 1)
+                key = _key(w, t, _source(w, refines, place, order), 1)
                 low = w.op("and", "i64", w.op("sub", "i64", key, "%least"), low_bits)
                 again = w.op("or", "i64", w.op("shl", "i64", low, "%bits"), place)
                 w.store("i64", w.op("xor", "i64", again, str(_TOP)), packed(loop.index))
@@ -228,22 +235,20 @@ def _emit_runs(module: ModuleWriter, t: P) -> None:
     w.ret()
 
 
-def _emit_places(w: FunctionWriter, packed: str, bits: str) -> None:
+def _emit_places(w: FunctionWriter, packed: str, bits: str, order: str) -> None:
     """The order, of which the places among packed keys are a refinement."""
     mask = _below(w, bits)
     refines = _refines(w)
     with w.if_(refines), w.loop("0", "%n") as loop:
         at = w.gep("i64", packed, loop.index)
         place = w.op("and", "i64", w.load("i64", at), mask)
-        w.store(
-            "i64", w.cast("zext", "i32", w.load("i32", w.gep("i32", "%perm", place)), "i64"), at
-        )
+        w.store("i64", _given(w, place, order), at)
     lanes = w.target.lanes(64)
     whole = w.op("and", "i64", "%n", str(-lanes))
     for start, stop, count in (("0", whole, lanes), (whole, "%n", 1)):
-        ty, narrow = vector("i64", count), vector("i32", count)
+        ty, kept = vector("i64", count), vector(order, count)
         with w.loop(start, stop, count) as loop:
             places = w.load(ty, w.gep("i64", packed, loop.index), 8)
             places = w.op("and", ty, places, w.splat(ty, mask))
-            target = w.gep("i32", "%perm", loop.index)
-            w.store(narrow, w.cast("trunc", ty, places, narrow), target, 4)
+            target = w.gep(order, "%perm", loop.index)
+            w.store(kept, w.cast("trunc", ty, places, kept), target, bits_of(order) // 8)

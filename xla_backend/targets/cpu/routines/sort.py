@@ -2,8 +2,8 @@
 equal to 0.
 
   void pyjax_sort_<t>(ptr in, ptr out, outer, n, inner, flags, lo, hi)          in may equal out
-  void pyjax_argsort_<t>(ptr keys, ptr perm, outer, n, inner, flags, lo, hi)
-        sorts axis 1 of [outer, n, inner]; n < 2^31; perm: s32, stable order
+  void pyjax_argsort_<t>(ptr keys, ptr perm, outer, n, inner, flags, lo, hi), pyjax_argsort64_<t>
+        sorts axis 1 of [outer, n, inner]; n < 2^31; perm: s32, of argsort64 s64; stable order
         flags bit 0: descending (equal keys keep their order)
         bit 1 (argsort): perm holds a permutation of each row on entry, which the sort refines: sort
         by the last key first, then by each earlier key with this bit for several keys
@@ -33,10 +33,16 @@ SORT_TYPES = (
     P.PRED, P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.BF16, P.F16, P.F32, P.F64,
 )  # fmt: skip
 _ROWS = ("outer", "n", "inner", "flags", "lo", "hi")
-_FIELDS = {"sort": ("in", "out", *_ROWS), "argsort": ("keys", "perm", *_ROWS)}
+_ORDER = ("keys", "perm", *_ROWS)
+_FIELDS = {"sort": ("in", "out", *_ROWS), "argsort": _ORDER, "argsort64": _ORDER}
+# What permutations are written as.
+_PLACES = {"argsort": "i32", "argsort64": "i64"}
 _REFINE = 2
 Emit = Callable[[ModuleWriter, P], str]
-_EMIT_ROW: dict[str, Emit] = {"sort": emit_row_sort, "argsort": emit_row_argsort}
+_EMIT_ROW: dict[str, Emit] = {
+    "sort": emit_row_sort,
+    **{name: partial(emit_row_argsort, order=order) for name, order in _PLACES.items()},
+}
 
 
 class _Operands:
@@ -49,7 +55,7 @@ class _Operands:
             self.of[field] = w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
         self.source, self.target = (self.of[field] for field in _FIELDS[name][:2])
         self.source_type = int_type(t)
-        self.target_type = "i32" if name == "argsort" else int_type(t)
+        self.target_type = _PLACES.get(name, self.source_type)
         self.numbers = [("i64", self.of[f]) for f in ("n", "flags", "lo", "hi")]
 
 
@@ -89,7 +95,7 @@ def _emit_strided_task(module: ModuleWriter, t: P, name: str) -> str:
     source = take(w, w.imul(length, rows), o.source_type)
     copy(o.source_type, o.source, source, reads=True)
     target = source
-    if name == "argsort":
+    if name in _PLACES:
         target = take(w, w.imul(length, rows), o.target_type)
         refines = w.cmp("ne", "i64", w.op("and", "i64", flags, str(_REFINE)), "0")
         with w.if_(refines):
@@ -100,7 +106,7 @@ def _emit_strided_task(module: ModuleWriter, t: P, name: str) -> str:
         w.call(row, "void", [*(("ptr", end) for end in ends), *o.numbers])
     copy(o.target_type, o.target, target, reads=False)
     give(w, source)
-    if name == "argsort":
+    if name in _PLACES:
         give(w, target)
     w.ret()
     return task

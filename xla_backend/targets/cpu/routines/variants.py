@@ -22,7 +22,7 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
     if family == "conv" and rest in GEMM_TYPES:
         dims = dict(zip(conv.FIELDS, operands["dims"], strict=True))
         return f"{routine}.{conv.variant_of(GEMM_TYPES[rest], target, dims)}"
-    if family in ("sort", "argsort"):
+    if family in ("sort", "argsort", "argsort64"):
         return routine + sort.path_of(operands["inner"] != 1)
     if family == "select":
         return routine + selection.path_of(operands["first"])

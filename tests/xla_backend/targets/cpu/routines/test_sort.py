@@ -54,6 +54,9 @@ def test_sort_and_argsort(kind, descending):
         call(f"pyjax_argsort_{kind}", a, perm, descending)
         expected = order(a, descending)
         np.testing.assert_array_equal(perm, expected)
+        wide = np.full(shape, -1, np.int64)
+        call(f"pyjax_argsort64_{kind}", a, wide, descending)
+        np.testing.assert_array_equal(wide, expected)
         out = np.empty_like(a)
         call(f"pyjax_sort_{kind}", a, out, descending)
         wanted = np.take_along_axis(a, expected, axis=1)
@@ -94,7 +97,10 @@ def test_argsort_of_keys_that_differ_in_their_last_bits(kind):
             np.testing.assert_array_equal(perm, order(a, flags))
             perm = rng.permutation(6000).astype(np.int32).reshape(a.shape)
             before = perm.copy()
+            wide = perm.astype(np.int64)
             call(f"pyjax_argsort_{kind}", a, perm, flags | 2)
+            call(f"pyjax_argsort64_{kind}", a, wide, flags | 2)
+            np.testing.assert_array_equal(wide, perm)
             refined = before[0, order(a[:, before[0, :, 0]], flags)[0, :, 0], 0]
             np.testing.assert_array_equal(perm[0, :, 0], refined)
 
