@@ -24,6 +24,7 @@ from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDevic
 from pyjax.sharding.splits import of_summands, split_of
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
+from xla_backend.runtime.buffer_protocol import form_of_views, refusal_of_views
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup, Elsewhere
 from xla_backend.runtime.dlpack import exported
@@ -38,7 +39,16 @@ class ArraySpec:
     Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
     """
 
-    __slots__ = ("__weakref__", "aval", "committed", "device", "kind", "number", "sharding")
+    __slots__ = (
+        "__weakref__",
+        "aval",
+        "committed",
+        "device",
+        "kind",
+        "number",
+        "sharding",
+        "view_form",
+    )
 
     def __init__(
         self, aval: ShapedArray, device: Device, committed: bool, sharding: Sharding | None = None
@@ -77,6 +87,8 @@ class ArraySpec:
         plain = isinstance(self.kind, HostBufferKind) and type(aval) is ShapedArray
         # How the number is read that a scalar is: a NumPy array takes ten times as long.
         self.number = self.kind.number if plain and isinstance(aval.dtype, np.dtype) else None
+        # What native code answers to who asks for buffers (see `DeviceArray.__buffer__`).
+        self.view_form: bytes | None = None
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
@@ -404,7 +416,8 @@ class DeviceArray(BufferHolder, core_array.Array):
         return _array_namespace[0]
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The memory, read-only, for `memoryview(x)` and whatever takes buffers.
+        """The memory, read-only, for `memoryview(x)` and whatever takes buffers. Once this has been
+        asked, native code answers for all arrays of this kind in host memory.
 
         Raises:
           BufferError: memory to write to is asked for, or buffers have no such dtype.
@@ -416,12 +429,18 @@ class DeviceArray(BufferHolder, core_array.Array):
                 "write to it; write to a copy, np.array(x)"
             )
         try:
-            return memoryview(view)
+            given = memoryview(view)
         except ValueError as error:
-            raise BufferError(
+            message = (
                 f"dtype {self.dtype} has no form in the buffer protocol: {error}; bitcast it to an "
                 "integer type of the same width first (x.view(...))"
-            ) from None
+            )
+            if self._is_host_addressable:
+                self.spec.view_form = refusal_of_views(message)
+            raise BufferError(message) from None
+        if self._is_host_addressable:
+            self.spec.view_form = form_of_views(view.shape, view.dtype)
+        return given
 
     def __dlpack__(
         self,

@@ -8,20 +8,138 @@ gets a buffer that nobody has filled in. A few native instructions call the meth
 NumPy forgets whatever a buffer is refused with, and a handler's exception with it. So a method that
 fails with anything but BufferError is called once more; if that succeeds, a handler had interrupted
 it: the buffer is given, and the main thread raises the exception right afterwards.
+
+Where the user of a holder has said what views of such buffers look like (`spec.view_form`, which
+`form_of_views` or `refusal_of_views` made), whoever asks for a whole read-only view, as
+`memoryview` and NumPy do, gets it without a line of Python, on later Pythons too. Its memory
+belongs to the buffer, an int, and not to the holder, which may be deleted while there are views.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
+import struct
 import sys
+import sysconfig
 from typing import Any
+
+import numpy as np
 
 from xla_backend.llvm.jit import compile_library
 
-# Where `tp_as_buffer` lies in a type object of CPython 3.11, whose layout does not change any more.
+# Where `tp_as_buffer` lies in a type object of CPython, up to 3.14 at least.
 _TP_AS_BUFFER = 20 * ctypes.sizeof(ctypes.c_void_p)
 
-_GET_BUFFER = """
+# Entry points: `get_buffer` gives known views itself, and asks `@otherwise` for the rest: the slot
+# that was there, or `call_method`.
+_KNOWN_VIEWS = """
+@buffer = external global i8
+@spec = external global i8
+@form = external global i8
+@none = external global i8
+@refusal = external global i8
+declare i32 @otherwise(ptr, ptr, i32)
+declare ptr @PyObject_GetAttr(ptr, ptr)
+declare void @PyErr_Clear()
+declare void @PyErr_SetString(ptr, ptr)
+declare ptr @PyBytes_AsString(ptr)
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare void @Py_DecRef(ptr)
+
+define i32 @get_buffer(ptr %object, ptr %view, i32 %flags) {
+  %owner.at = getelementptr ptr, ptr %view, i64 1
+  %whole = icmp eq i32 %flags, WHOLE
+  br i1 %whole, label %look, label %other
+look:
+  %spec = call ptr @PyObject_GetAttr(ptr %object, ptr @spec)
+  %lost = icmp eq ptr %spec, null
+  br i1 %lost, label %clear, label %ask
+ask:
+  %form = call ptr @PyObject_GetAttr(ptr %spec, ptr @form)
+  call void @Py_DecRef(ptr %spec)
+  %formless = icmp eq ptr %form, null
+  br i1 %formless, label %clear, label %test
+test:
+  %unset = icmp eq ptr %form, @none
+  br i1 %unset, label %drop, label %take
+take:
+  %buffer = call ptr @PyObject_GetAttr(ptr %object, ptr @buffer)
+  %gone = icmp eq ptr %buffer, null
+  br i1 %gone, label %drop.clear, label %read
+read:
+  %f = call ptr @PyBytes_AsString(ptr %form)
+  %size.at = getelementptr i64, ptr %f, i64 1
+  %rank.at = getelementptr i64, ptr %f, i64 2
+  %format.at = getelementptr i64, ptr %f, i64 3
+  %shape.at = getelementptr i64, ptr %f, i64 4
+  %size = load i64, ptr %size.at
+  %refused = icmp eq i64 %size, 0
+  br i1 %refused, label %refuse, label %own
+refuse:
+  store ptr null, ptr %owner.at
+  call void @PyErr_SetString(ptr @refusal, ptr %shape.at)
+  call void @Py_DecRef(ptr %buffer)
+  call void @Py_DecRef(ptr %form)
+  ret i32 -1
+own:
+  %address = call ptr @PyLong_AsVoidPtr(ptr %buffer)
+  %owner = call ptr @PyTuple_New(i64 2)
+  %full = icmp eq ptr %owner, null
+  br i1 %full, label %fail, label %fill
+fail:
+  store ptr null, ptr %owner.at
+  call void @Py_DecRef(ptr %buffer)
+  call void @Py_DecRef(ptr %form)
+  ret i32 -1
+fill:
+  %s0 = call i32 @PyTuple_SetItem(ptr %owner, i64 0, ptr %buffer)
+  %s1 = call i32 @PyTuple_SetItem(ptr %owner, i64 1, ptr %form)
+  %bytes = load i64, ptr %f
+  %rank = load i64, ptr %rank.at
+  %strides.at = getelementptr i64, ptr %shape.at, i64 %rank
+  %scalar = icmp eq i64 %rank, 0
+  %shape = select i1 %scalar, ptr null, ptr %shape.at
+  %strides = select i1 %scalar, ptr null, ptr %strides.at
+  %rank.32 = trunc i64 %rank to i32
+  store ptr %address, ptr %view
+  store ptr %owner, ptr %owner.at
+  %v2 = getelementptr i64, ptr %view, i64 2
+  store i64 %bytes, ptr %v2
+  %v3 = getelementptr i64, ptr %view, i64 3
+  store i64 %size, ptr %v3
+  %v4 = getelementptr i64, ptr %view, i64 4
+  store i32 1, ptr %v4
+  %v4.high = getelementptr i32, ptr %v4, i64 1
+  store i32 %rank.32, ptr %v4.high
+  %v5 = getelementptr ptr, ptr %view, i64 5
+  store ptr %format.at, ptr %v5
+  %v6 = getelementptr ptr, ptr %view, i64 6
+  store ptr %shape, ptr %v6
+  %v7 = getelementptr ptr, ptr %view, i64 7
+  store ptr %strides, ptr %v7
+  %v8 = getelementptr ptr, ptr %view, i64 8
+  store ptr null, ptr %v8
+  %v9 = getelementptr ptr, ptr %view, i64 9
+  store ptr null, ptr %v9
+  ret i32 0
+drop.clear:
+  call void @Py_DecRef(ptr %form)
+  br label %clear
+clear:
+  call void @PyErr_Clear()
+  br label %other
+drop:
+  call void @Py_DecRef(ptr %form)
+  br label %other
+other:
+  %status = call i32 @otherwise(ptr %object, ptr %view, i32 %flags)
+  ret i32 %status
+}
+"""
+_CALL_METHOD = """
 @name = external global i8
 @refusal = external global i8
 declare ptr @PyLong_FromLong(i64)
@@ -44,7 +162,7 @@ define internal i32 @raise(ptr %error) {
   ret i32 -1
 }
 
-define i32 @get_buffer(ptr %object, ptr %view, i32 %flags) {
+define i32 @call_method(ptr %object, ptr %view, i32 %flags) {
   %owner = getelementptr ptr, ptr %view, i64 1
   store ptr null, ptr %owner
   %wide = sext i32 %flags to i64
@@ -103,42 +221,84 @@ fill:
   ret i32 %status
 }
 """
-_PYTHON_NAMES = (
-    "PyLong_FromLong",
-    "PyObject_CallMethodObjArgs",
-    "PyObject_GetBuffer",
-    "Py_DecRef",
-    "PyErr_ExceptionMatches",
-    "PyErr_Fetch",
-    "PyErr_NormalizeException",
-    "PyException_SetTraceback",
-    "PyErr_SetObject",
-    "PyObject_Type",
-    "Py_AddPendingCall",
-)
+_WHOLE = 0x100 | 0x18 | 0x4  # PyBUF_FULL_RO: with shape, strides and format
 
 _kept: list[Any] = []  # what types call, for the life of the process
 
 
+def form_of_views(shape: tuple[int, ...], dtype: np.dtype) -> bytes | None:
+    """What native code fills in for a view of such buffers, in row-major order; None: it has no
+    such form, and `__buffer__` is asked each time."""
+    example: Any = np.empty((), dtype)
+    try:
+        written = memoryview(example).format.encode()
+    except ValueError:
+        return None
+    if len(written) > 7:
+        return None
+    step, strides = dtype.itemsize, [0] * len(shape)
+    for d in reversed(range(len(shape))):
+        strides[d] = step
+        step *= shape[d]
+    words = struct.pack(f"{2 * len(shape)}q", *shape, *strides)
+    return struct.pack("3q8s", step, dtype.itemsize, len(shape), written) + words
+
+
+def refusal_of_views(message: str) -> bytes:
+    """The form of what has no view: asking is answered with a BufferError that says so."""
+    return struct.pack("3q8s", 0, 0, 0, b"") + message.encode() + b"\0"
+
+
 def give_buffer_protocol(cls: type) -> None:
-    """Make `memoryview` of objects of this class and its subclasses call their `__buffer__`."""
-    if sys.version_info >= (3, 12):
-        return  # Python does
-    name = sys.intern("__buffer__")
-    symbols = {"name": id(name), "refusal": id(BufferError)} | {
-        each: _address(ctypes.pythonapi[each]) for each in _PYTHON_NAMES
-    }
-    library = compile_library(_GET_BUFFER, symbols, cache=True, keep=(name,))
-    get_buffer = library.address("get_buffer")
-    _kept.append(get_buffer)
+    """Make `memoryview` of objects of this class and its subclasses call their `__buffer__`, unless
+    their `spec` knows what it would give."""
+    known = _KNOWN_VIEWS.replace("WHOLE", str(_WHOLE))
     classes = [cls]
     for each in classes:
         classes.extend(each.__subclasses__())
-        slots = ctypes.c_void_p.from_address(id(each) + _TP_AS_BUFFER).value
-        # A class made in Python has its slots behind its type object, in the same piece of memory.
-        metaclass: Any = type(each)
-        assert slots is not None and id(each) < slots < id(each) + metaclass.__basicsize__
-        ctypes.c_void_p.from_address(slots).value = +get_buffer
+    if sys.version_info < (3, 12):
+        otherwise = _linked(_CALL_METHOD, {"name": "__buffer__"}, {}).address("call_method")
+        get_buffer = _linked(known, _NAMES, {"otherwise": otherwise}).address("get_buffer")
+        for each in classes:
+            _slot_of(each).value = +get_buffer
+        return
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return  # Python calls `__buffer__`
+    for each in classes:
+        slot = _slot_of(each)
+        if slot.value is not None:
+            own = {"otherwise": slot.value}
+            slot.value = +_linked(known, _NAMES, own).address("get_buffer")
+
+
+# Names of attributes that `get_buffer` reads.
+_NAMES = {"buffer": "buffer", "spec": "spec", "form": "view_form"}
+
+
+def _linked(text: str, names: dict[str, str], symbols: dict[str, int]) -> Any:
+    """Code that knows these names as strings of Python; it stays for ever."""
+    interned = [sys.intern(name) for name in names.values()]
+    functions = re.findall(r"declare \w+ @(Py\w+)", text)
+    library = compile_library(
+        text,
+        {"refusal": id(BufferError), "none": id(None)}
+        | {symbol: id(name) for symbol, name in zip(names, interned, strict=True)}
+        | {each: _address(ctypes.pythonapi[each]) for each in functions}
+        | symbols,
+        cache=True,
+        keep=interned,
+    )
+    _kept.append(library)
+    return library
+
+
+def _slot_of(cls: type) -> Any:
+    """Where the type object of a class of Python has its `bf_getbuffer`."""
+    slots = ctypes.c_void_p.from_address(id(cls) + _TP_AS_BUFFER).value
+    # They lie behind the type object, in the same piece of memory.
+    metaclass: Any = type(cls)
+    assert slots is not None and id(cls) < slots < id(cls) + metaclass.__basicsize__
+    return ctypes.c_void_p.from_address(slots)
 
 
 def _address(function: Any) -> int:
