@@ -24,12 +24,12 @@ from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDevic
 from pyjax.sharding.splits import of_summands, split_of
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
-from xla_backend.runtime.buffer_protocol import form_of_views, refusal_of_views
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup, Elsewhere
 from xla_backend.runtime.dlpack import exported
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.places import set_place_finder
+from xla_backend.runtime.view_forms import view_of
 
 
 class ArraySpec:
@@ -39,16 +39,7 @@ class ArraySpec:
     Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "aval",
-        "committed",
-        "device",
-        "kind",
-        "number",
-        "sharding",
-        "view_form",
-    )
+    __slots__ = ("__weakref__", "aval", "committed", "device", "kind", "number", "sharding", "view")
 
     def __init__(
         self, aval: ShapedArray, device: Device, committed: bool, sharding: Sharding | None = None
@@ -88,7 +79,7 @@ class ArraySpec:
         # How the number is read that a scalar is: a NumPy array takes ten times as long.
         self.number = self.kind.number if plain and isinstance(aval.dtype, np.dtype) else None
         # What native code answers to who asks for buffers (see `DeviceArray.__buffer__`).
-        self.view_form: bytes | None = None
+        self.view: bytes | None = None
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
@@ -428,18 +419,11 @@ class DeviceArray(BufferHolder, core_array.Array):
                 f"arrays are immutable, and memory of {self.aval.str_short()} was asked for to "
                 "write to it; write to a copy, np.array(x)"
             )
-        try:
-            given = memoryview(view)
-        except ValueError as error:
-            message = (
-                f"dtype {self.dtype} has no form in the buffer protocol: {error}; bitcast it to an "
-                "integer type of the same width first (x.view(...))"
-            )
-            if self._is_host_addressable:
-                self.spec.view_form = refusal_of_views(message)
-            raise BufferError(message) from None
+        given, form = view_of(view)
         if self._is_host_addressable:
-            self.spec.view_form = form_of_views(view.shape, view.dtype)
+            self.spec.view = form
+        if isinstance(given, str):
+            raise BufferError(given)
         return given
 
     def __dlpack__(

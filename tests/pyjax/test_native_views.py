@@ -132,10 +132,10 @@ def test_nothing_leaks() -> None:
         gc.collect()
 
     use()
-    before = [sys.getrefcount(o) for o in (x.buffer, b.buffer, x.spec.view_form, b.spec.view_form)]
+    before = [sys.getrefcount(o) for o in (x.buffer, b.buffer, x.spec.view, b.spec.view)]
     objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
     use()
-    after = [sys.getrefcount(o) for o in (x.buffer, b.buffer, x.spec.view_form, b.spec.view_form)]
+    after = [sys.getrefcount(o) for o in (x.buffer, b.buffer, x.spec.view, b.spec.view)]
     assert after == before
     assert abs(len(gc.get_objects()) - objects) < 50
     assert sys.getallocatedblocks() - blocks < 100

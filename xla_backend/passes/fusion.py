@@ -57,8 +57,13 @@ class LoopFusion(ControlFlowFusion):
 
     name = "fusion"
 
+    def __init__(self, together: bool = False) -> None:
+        """`together`: the target computes components that are concatenated in one loop."""
+        super().__init__()
+        self._together = together
+
     def fuse(self, module: HloModule, computation: Computation) -> bool:
-        graph = GroupGraph(computation)
+        graph = GroupGraph(computation, self._together)
         for node in reversed(graph.order):
             if is_reduce_root(node):
                 if node.users or node is computation.root:

@@ -12,6 +12,7 @@ from xla_backend.passes.fusion_rules import (
     cost_of,
     inlinable_edge,
     is_fusible,
+    joins_components,
     may_be_interior,
     memory_origin,
     reads_apart,
@@ -49,10 +50,13 @@ class Group:
         "reduce_key",
         "roots",
         "size",
+        "together",
         "update",
     )
 
-    def __init__(self, root: Instruction) -> None:
+    def __init__(self, root: Instruction, together: bool = False) -> None:
+        # Components that the root joins are computed in one loop, so what they share is, too.
+        self.together = together and root.opcode is Opcode.CONCATENATE and joins_components(root)
         self.members: dict[Instruction, IndexMaps] = {}
         self.roots: dict[Instruction, None] = {root: None}
         self.is_reduce = root.opcode is Opcode.REDUCE
@@ -107,8 +111,14 @@ class Group:
                 maps[0] = self.evaluations
             elif user.opcode is Opcode.CONCATENATE:
                 share = producer.shape.num_elements / max(user.shape.num_elements, 1)
+                one_loop = self.together and user in self.roots
                 for key, count in user_maps.items():
-                    maps[(user, producer, key)] = count * share
+                    maps[(user, None if one_loop else producer, key)] = count * share
+            elif user.opcode is Opcode.RESHAPE:
+                # Reshapes of equal dimensions are the same map.
+                change = producer.shape.dimensions, user.shape.dimensions
+                for key, count in user_maps.items():
+                    maps[(change, key)] = count
             else:
                 for key, count in user_maps.items():
                     maps[(user, key)] = count
@@ -118,8 +128,9 @@ class Group:
 class GroupGraph:
     """All groups of one computation, built consumers first."""
 
-    def __init__(self, computation: Computation) -> None:
+    def __init__(self, computation: Computation, together: bool = False) -> None:
         self.computation = computation
+        self._together = together
         self.order = topological_order(computation)
         self.position = {node: i for i, node in enumerate(self.order)}
         self.groups_of: dict[Instruction, list[Group]] = {}
@@ -146,7 +157,7 @@ class GroupGraph:
         self._start(node)
 
     def _start(self, node: Instruction) -> Group:
-        group = Group(node)
+        group = Group(node, self._together)
         self.groups[group] = None
         self.groups_of.setdefault(node, []).append(group)
         return group

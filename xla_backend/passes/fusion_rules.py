@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from xla_backend.hlo.attributes import DynamicSliceAttributes, SliceAttributes
+from math import prod
+
+from xla_backend.hlo.attributes import (
+    DimensionsAttributes,
+    DynamicSliceAttributes,
+    SliceAttributes,
+)
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 
@@ -25,6 +31,9 @@ INDEX_OPCODES = frozenset(
 # Elementwise by the opcode table, but not one scalar to one scalar for this compiler.
 _NOT_SCALAR_TO_SCALAR = frozenset({Opcode.MAP})
 ELEMENTWISE = frozenset(op for op in Opcode if op.is_elementwise) - _NOT_SCALAR_TO_SCALAR
+
+# As many are computed in one loop.
+MOST_COMPONENTS = 12
 
 # Cycles of an op that is never computed twice on purpose.
 EXPENSIVE = 8
@@ -88,6 +97,14 @@ def reads_apart(node: Instruction) -> bool:
             return distance * stride > 1
         distance *= of
     return False
+
+
+def joins_components(node: Instruction) -> bool:
+    """Whether a concatenation puts single elements next to each other, as a stack along the last
+    dimension does."""
+    assert isinstance(node.attributes, DimensionsAttributes)
+    (d,) = node.attributes.dimensions
+    return 1 < len(node.operands) == prod(node.shape.dimensions[d:]) <= MOST_COMPONENTS
 
 
 def is_reduce_root(node: Instruction) -> bool:

@@ -62,6 +62,7 @@ LEVELS: dict[str, int] = {
     "algebraic-simplifier": 1,
     "convert-mover": 1,
     "reshape-mover": 1,
+    "concatenate-mover": 1,
     "constant-folding": 1,
     "gather-simplifier": 1,
     "scatter-simplifier": 1,

@@ -29,6 +29,14 @@ def depend_on_any(nodes: Iterable[Instruction], sources: Collection[Instruction]
     return False
 
 
+def is_pointwise(node: Instruction) -> bool:
+    """Whether an element of the result is computed from the same one of each array. Not so for a
+    bitcast-convert between widths, which adds or drops a dimension."""
+    if not node.opcode.is_elementwise or node.called:
+        return False
+    return all(o.shape.dimensions in ((), node.shape.dimensions) for o in node.operands)
+
+
 def scalar_of(node: Instruction) -> Instruction | None:
     """The scalar a node is filled with: the node itself if scalar, or the operand of its
     broadcast."""

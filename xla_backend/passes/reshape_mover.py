@@ -6,7 +6,7 @@ from xla_backend.hlo.instruction import Computation, Instruction, clone_instruct
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.emit import Emit
-from xla_backend.passes.patterns import dims_of, scalar_of
+from xla_backend.passes.patterns import dims_of, is_pointwise, scalar_of
 
 _REARRANGES = frozenset({Opcode.RESHAPE, Opcode.TRANSPOSE})
 
@@ -28,20 +28,15 @@ class ReshapeMover(HloPass):
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
         for node in topological_order(computation):
-            if node.parent is None or not node.opcode.is_elementwise or node.called:
+            if node.parent is None or not is_pointwise(node) or _widens(node):
                 continue
-            if not (node.users or node.is_root) or not _keeps_dimensions(node) or _widens(node):
+            if not (node.users or node.is_root):
                 continue
             pattern = _common_rearrangement(node)
             if pattern is not None:
                 computation.replace(node, _sunk(node, pattern))
                 changed = True
         return changed
-
-
-def _keeps_dimensions(node: Instruction) -> bool:
-    """Not so for a bitcast-convert between widths, which adds or drops a dimension."""
-    return all(o.shape.dimensions in ((), node.shape.dimensions) for o in node.operands)
 
 
 def _widens(node: Instruction) -> bool:

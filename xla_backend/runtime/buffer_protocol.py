@@ -9,8 +9,8 @@ NumPy forgets whatever a buffer is refused with, and a handler's exception with 
 fails with anything but BufferError is called once more; if that succeeds, a handler had interrupted
 it: the buffer is given, and the main thread raises the exception right afterwards.
 
-Where the user of a holder has said what views of such buffers look like (`spec.view_form`, which
-`form_of_views` or `refusal_of_views` made), whoever asks for a whole read-only view, as
+Where the user of a holder has said what views of such buffers look like (`spec.view`, see
+`view_forms`), whoever asks for a whole read-only view, as
 `memoryview` and NumPy do, gets it without a line of Python, on later Pythons too. Its memory
 belongs to the buffer, an int, and not to the holder, which may be deleted while there are views.
 """
@@ -19,12 +19,9 @@ from __future__ import annotations
 
 import ctypes
 import re
-import struct
 import sys
 import sysconfig
 from typing import Any
-
-import numpy as np
 
 from xla_backend.llvm.jit import compile_library
 
@@ -226,29 +223,6 @@ _WHOLE = 0x100 | 0x18 | 0x4  # PyBUF_FULL_RO: with shape, strides and format
 _kept: list[Any] = []  # what types call, for the life of the process
 
 
-def form_of_views(shape: tuple[int, ...], dtype: np.dtype) -> bytes | None:
-    """What native code fills in for a view of such buffers, in row-major order; None: it has no
-    such form, and `__buffer__` is asked each time."""
-    example: Any = np.empty((), dtype)
-    try:
-        written = memoryview(example).format.encode()
-    except ValueError:
-        return None
-    if len(written) > 7:
-        return None
-    step, strides = dtype.itemsize, [0] * len(shape)
-    for d in reversed(range(len(shape))):
-        strides[d] = step
-        step *= shape[d]
-    words = struct.pack(f"{2 * len(shape)}q", *shape, *strides)
-    return struct.pack("3q8s", step, dtype.itemsize, len(shape), written) + words
-
-
-def refusal_of_views(message: str) -> bytes:
-    """The form of what has no view: asking is answered with a BufferError that says so."""
-    return struct.pack("3q8s", 0, 0, 0, b"") + message.encode() + b"\0"
-
-
 def give_buffer_protocol(cls: type) -> None:
     """Make `memoryview` of objects of this class and its subclasses call their `__buffer__`, unless
     their `spec` knows what it would give."""
@@ -272,7 +246,7 @@ def give_buffer_protocol(cls: type) -> None:
 
 
 # Names of attributes that `get_buffer` reads.
-_NAMES = {"buffer": "buffer", "spec": "spec", "form": "view_form"}
+_NAMES = {"buffer": "buffer", "spec": "spec", "form": "view"}
 
 
 def _linked(text: str, names: dict[str, str], symbols: dict[str, int]) -> Any:

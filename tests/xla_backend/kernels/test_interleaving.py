@@ -83,6 +83,28 @@ def test_an_element_is_read_once() -> None:
     assert kernel_to_text(kernel).count("= p0[") == 2
 
 
+def test_what_components_share_is_computed_once() -> None:
+    body = """
+    x = f32[60] parameter(0)
+    two = f32[] constant(2)
+    t = f32[60] broadcast(two), dimensions={}
+    y = f32[60] multiply(x, t)
+    e = f32[60] tanh(y)
+    s = f32[60] add(e, x)
+    d = f32[60] subtract(e, x)
+    a = f32[60,1] reshape(s)
+    b = f32[60,1] reshape(d)
+    ROOT r = f32[60,2] concatenate(a, b), dimensions={1}
+    """
+    kernel, values, before = fused(body)
+    assert kernel_to_text(kernel).count("tanh") == 2
+    assert interleave(kernel)
+    verify_kernel(kernel)
+    assert kernel_to_text(kernel).count("tanh") == 1
+    (after,) = run_kernel(kernel, values, module_of(body).entry.root.shape.flatten())
+    np.testing.assert_array_equal(after, before[0])
+
+
 @pytest.mark.parametrize(
     "body",
     [

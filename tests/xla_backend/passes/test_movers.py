@@ -1,8 +1,10 @@
-"""Converts, reshapes and transposes moved to where they cost less."""
+"""Converts, reshapes, transposes and concatenations moved to where they cost less."""
 
 import pytest
 from pass_checks import check_pass
 
+from xla_backend.hlo.parser import parse_module
+from xla_backend.passes.concatenate_mover import ConcatenateMover
 from xla_backend.passes.convert_mover import ConvertMover
 from xla_backend.passes.reshape_mover import ReshapeMover
 
@@ -193,3 +195,167 @@ def test_reshapes_move(text: str) -> None:
 @pytest.mark.parametrize("text", RESHAPES_KEPT.values(), ids=RESHAPES_KEPT)
 def test_reshapes_stay(text: str) -> None:
     check_pass(ReshapeMover(), text, expect_change=False)
+
+
+CONCATENATES = {
+    "each component is computed apart": """
+        ENTRY main {
+          a = f32[5] parameter(0)
+          b = f32[5] parameter(1)
+          x = f32[5,2] parameter(2)
+          s = f32[5] parameter(3)
+          c = f32[5,1] reshape(a)
+          d = f32[5,1] reshape(b)
+          v = f32[5,2] concatenate(c, d), dimensions={1}
+          w = f32[5,2] broadcast(s), dimensions={0}
+          y = f32[5,2] multiply(v, w)
+          // CHECK: [[A:%[^ ]+]] = f32[5] parameter(0)
+          // CHECK: [[S:%[^ ]+]] = f32[5] broadcast(
+          // CHECK: f32[5] multiply([[A]], [[S]])
+          // CHECK: f32[5] multiply(
+          // CHECK: ROOT {{.*}} = f32[5,2] concatenate(
+          ROOT r = f32[5,2] subtract(x, y)
+        }""",
+    "a component of the result is one of the parts": """
+        ENTRY main {
+          a = f32[5,1] parameter(0)
+          b = f32[5,1] parameter(1)
+          two = f32[] constant(2)
+          w = f32[5,2] broadcast(two), dimensions={}
+          v = f32[5,2] concatenate(a, b), dimensions={1}
+          y = f32[5,2] multiply(v, w)
+          z = f32[5,1] slice(y), slice={[0:5], [1:2]}
+          t = f32[5] reshape(z)
+          // CHECK-NOT: slice
+          // CHECK-NOT: concatenate
+          // CHECK: ROOT {{.*}} = f32[5] negate(
+          ROOT r = f32[5] negate(t)
+        }""",
+    "a condition that is a scalar, and numbers side by side": """
+        ENTRY main {
+          p = pred[] parameter(0)
+          a = f32[1] parameter(1)
+          b = f32[1] parameter(2)
+          x = f32[3] parameter(3)
+          v = f32[3] concatenate(a, b, a), dimensions={0}
+          // CHECK: f32[] select(
+          // CHECK: ROOT {{.*}} = f32[3] concatenate(
+          ROOT r = f32[3] select(p, v, x)
+        }""",
+    "two concatenations": """
+        ENTRY main {
+          a = f32[4,5,1] parameter(0)
+          b = f32[4,5,1] parameter(1)
+          v = f32[4,5,2] concatenate(a, b), dimensions={2}
+          w = f32[4,5,2] concatenate(b, a), dimensions={2}
+          // CHECK-COUNT-2: f32[4,5] add(
+          // CHECK: ROOT {{.*}} = f32[4,5,2] concatenate(
+          ROOT r = f32[4,5,2] add(v, w)
+        }""",
+}
+CONCATENATES |= {
+    "norms of vectors": """
+        add {
+          x = f32[] parameter(0)
+          y = f32[] parameter(1)
+          ROOT s = f32[] add(x, y)
+        }
+        ENTRY main {
+          a = f32[5,1] parameter(0)
+          b = f32[5,1] parameter(1)
+          zero = f32[] constant(0)
+          v = f32[5,2] concatenate(a, b), dimensions={1}
+          q = f32[5,2] multiply(v, v)
+          // CHECK: ENTRY
+          // CHECK-NOT: reduce(
+          // CHECK-NOT: concatenate
+          // CHECK: ROOT {{.*}} = f32[5] add(
+          ROOT r = f32[5] reduce(q, zero), dimensions={1}, to_apply=add
+        }""",
+    "components among zeros": """
+        ENTRY main {
+          a = f32[5,1] parameter(0)
+          b = f32[5,1] parameter(1)
+          zero = f32[] constant(0)
+          v = f32[5,3] pad(a, zero), padding=0_0x0_2
+          w = f32[5,3] pad(b, zero), padding=0_0x1_1
+          // CHECK-NOT: pad
+          // CHECK-COUNT-3: f32[5] add(
+          // CHECK: ROOT {{.*}} = f32[5,3] concatenate(
+          ROOT r = f32[5,3] add(v, w)
+        }""",
+}
+CONCATENATES_KEPT = {
+    "sums that are rounded once": """
+        add {
+          x = bf16[] parameter(0)
+          y = bf16[] parameter(1)
+          ROOT s = bf16[] add(x, y)
+        }
+        ENTRY main {
+          a = bf16[5,1] parameter(0)
+          zero = bf16[] constant(0)
+          v = bf16[5,2] concatenate(a, a), dimensions={1}
+          ROOT r = bf16[5] reduce(v, zero), dimensions={1}, to_apply=add
+        }""",
+    "long edges": """
+        ENTRY main {
+          a = f32[5,2] parameter(0)
+          zero = f32[] constant(0)
+          v = f32[5,3] pad(a, zero), padding=0_0x1_0
+          ROOT r = f32[5,3] negate(v)
+        }""",
+    "long parts": """
+        ENTRY main {
+          a = f32[5,4] parameter(0)
+          b = f32[5,4] parameter(1)
+          v = f32[5,8] concatenate(a, b), dimensions={1}
+          ROOT r = f32[5,8] negate(v)
+        }""",
+    "parts that others read joined": """
+        ENTRY main {
+          a = f32[5,1] parameter(0)
+          b = f32[5,1] parameter(1)
+          v = f32[5,2] concatenate(a, b), dimensions={1}
+          n = f32[5,2] negate(v)
+          ROOT r = (f32[5,2], f32[5,2]) tuple(v, n)
+        }""",
+    "many parts": """
+        ENTRY main {
+          a = f32[5,1] parameter(0)
+          v = f32[5,5] concatenate(a, a, a, a, a), dimensions={1}
+          ROOT r = f32[5,5] negate(v)
+        }""",
+    "another dimension": """
+        ENTRY main {
+          a = f32[1,5] parameter(0)
+          b = f32[1,5] parameter(1)
+          v = f32[2,5] concatenate(a, b), dimensions={0}
+          ROOT r = f32[2,5] negate(v)
+        }""",
+}
+
+
+@pytest.mark.parametrize("text", CONCATENATES.values(), ids=CONCATENATES)
+def test_concatenations_move(text: str) -> None:
+    check_pass(ConcatenateMover(), text)
+
+
+@pytest.mark.parametrize("text", CONCATENATES_KEPT.values(), ids=CONCATENATES_KEPT)
+def test_concatenations_stay(text: str) -> None:
+    check_pass(ConcatenateMover(), text, expect_change=False)
+
+
+def test_long_chains_move_up_to_a_bound() -> None:
+    """Each operation becomes as many as there are components."""
+    lines = "\n".join(f"n{i + 1} = f32[5,2] negate(n{i})" for i in range(300))
+    module = parse_module(f"""HloModule m
+
+        ENTRY main {{
+          a = f32[5,1] parameter(0)
+          n0 = f32[5,2] concatenate(a, a), dimensions={{1}}
+          {lines}
+          ROOT r = f32[5,2] negate(n300)
+        }}""")
+    assert ConcatenateMover().run(module)
+    assert 400 < len(module.entry.instructions) < 800

@@ -15,9 +15,23 @@ together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from xla_backend.kernels.index import Atom, Index
-from xla_backend.kernels.ir import Buffer, Kernel, Load, Loop, Statement, Store, Value
+from xla_backend.kernels.ir import (
+    Compute,
+    Constant,
+    IndexValue,
+    InRange,
+    Kernel,
+    Load,
+    Loop,
+    Statement,
+    Store,
+    Value,
+)
 from xla_backend.kernels.schedule.collapsing import nest_of
 from xla_backend.kernels.schedule.copying import Copy, replace_atoms
 from xla_backend.kernels.schedule.dependence import Pure
@@ -107,26 +121,51 @@ def _joined(stages: Sequence[Loop]) -> Loop:
             own.body[:] = [*_plain(own.body), *body, *_loops(own.body)]
     values = tuple(v for store in stores for v in store.values)
     whole = Store(stores[0].buffer, stores[0].index, values)
-    first[-1].body[:] = _read_once([*first[-1].body, whole])
+    first[-1].body.append(whole)
+    seen = _Once()
+    for loop in first:
+        loop.body[:] = seen.block(loop.body)
     return stages[0]
 
 
-def _read_once(body: Sequence[Statement]) -> list[Statement]:
-    """A body in which no element is loaded twice; it stores at its end only."""
-    copy = Copy({})
-    loaded: dict[tuple[Buffer, Index], Value] = {}
-    result: list[Statement] = []
-    for s in body:
-        if isinstance(s, Load) and s.guard is None:
-            key = s.buffer, copy.index(s.index)
-            if key in loaded:
-                copy.values[s.result] = loaded[key]
+class _Once(Copy):
+    """Copies the bodies of a nest, outermost first, without what was computed or loaded before: the
+    components of a vector have much in common. There is one store, at the end."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self._found: dict[tuple[Any, ...], Value] = {}
+
+    def block(self, statements: Sequence[Statement]) -> list[Statement]:
+        result: list[Statement] = []
+        for s in statements:
+            if isinstance(s, Loop):
+                result.append(s)  # its body is next
                 continue
-            result += copy.block([s])
-            loaded[key] = copy.value(s.result)
-            continue
-        result += copy.block([s])
-    return result
+            key = self._key(s)
+            if key in self._found:
+                assert isinstance(s, Pure)
+                self.values[s.result] = self._found[key]
+                continue
+            result += super().block([s])
+            if key is not None:
+                assert isinstance(s, Pure)
+                self._found[key] = self.value(s.result)
+        return result
+
+    def _key(self, s: Statement) -> tuple[Any, ...] | None:
+        """The same for statements with the same result; None: unknown."""
+        if isinstance(s, Load):
+            return None if s.guard is not None else ("load", s.buffer, self.index(s.index))
+        if isinstance(s, Compute) and s.attributes is None:
+            return s.opcode, s.result.type, tuple(self.value(o) for o in s.operands)
+        if isinstance(s, Constant):
+            return "constant", s.result.type, np.asarray(s.value).tobytes()
+        if isinstance(s, IndexValue):
+            return "index", s.result.type, self.index(s.index)
+        if isinstance(s, InRange):
+            return "in", self.index(s.index), s.low, s.high
+        return None
 
 
 def _plain(body: Sequence[Statement]) -> list[Statement]:

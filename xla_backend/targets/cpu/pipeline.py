@@ -12,6 +12,8 @@ from xla_backend.passes.collective_combiner import (
     AllReduceCombiner,
     ReduceScatterCombiner,
 )
+from xla_backend.passes.concatenate_mover import ConcatenateMover
+from xla_backend.passes.cse import CommonSubexpressionElimination
 from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.dot_operand_types import DotOperandWidening
 from xla_backend.passes.dot_result_types import DotResultWidening
@@ -56,11 +58,15 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         *before_fusion(),
         # Behind the count of iterations; several in one body are one fusion.
         WhileUnrolling(),
+        # Behind simplification, whose slices of components it makes fewer, and unrolling, for they
+        # go from one iteration to the next.
+        ConcatenateMover(),
+        CommonSubexpressionElimination(),
         # Before fusion, which puts the rounding into the epilogue.
         DotResultWidening(),
         # Before fusion, which makes conversions part of what computes the operands.
         DotOperandWidening(has_product),
-        LoopFusion(),
+        LoopFusion(together=True),
         RowFusion(),
         DeadCodeElimination(),
         # What is dead is gone; the next asks which operands are read where results are written.
