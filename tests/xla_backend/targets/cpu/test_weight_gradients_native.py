@@ -80,3 +80,31 @@ def test_what_is_not_finite_stays_where_it_is():
     (found,) = executable.run_arrays([x, k])
     assert np.isnan(found[..., 2]).all()
     assert np.isfinite(np.delete(found, 2, axis=-1)).all()
+
+
+LINES = {
+    "channels last": ("3,90,7", "3,90,40", "3,7,40", "size=90 pad=1_1", "f0b_i0o->0bf"),
+    "channels first": ("3,7,90", "3,40,90", "40,7,3", "size=90 pad=1_1", "fb0_io0->fb0"),
+    "stride": ("2,151,6", "2,75,5", "3,6,5", "size=75 rhs_dilate=2", "f0b_i0o->0bf"),
+    "dilation": ("2,100,6", "2,92,5", "3,6,5", "size=92 stride=4", "f0b_i0o->0bf"),
+    "beside the image": ("2,70,3", "2,70,4", "200,3,4", "size=70 pad=99_100", "f0b_i0o->0bf"),
+    "many channels": ("1,80,5", "1,80,200", "3,5,200", "size=80 pad=1_1", "f0b_i0o->0bf"),
+}
+
+
+@pytest.mark.parametrize("type", ["f32", "f64"])
+@pytest.mark.parametrize("name", LINES)
+def test_lines_are_products_in_place(name, type):
+    x, k, out, window, labels = LINES[name]
+    text = module(x, k, out, window, labels, type=type)
+    executable = check_native(text, scale=100)
+    arguments = arguments_of(text)
+    before, found = num_threads(), []
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            found.append(executable.run_arrays(arguments)[0])
+    finally:
+        set_num_threads(before)
+    for one in found:
+        np.testing.assert_array_equal(one, found[0])

@@ -12,7 +12,8 @@ reversed window is a negative weight stride with the pointer at the last tap.
 How a convolution runs, the first that fits:
   1x1 windows                                     GEMM (channels last or first)
   one channel per group                           vectors of channels or of columns
-  windows larger than the output (weight gradients)  GEMM over the window: `conv_window`
+  windows larger than the output (weight gradients)  GEMM over the window: in place if it is one
+                                                  line (`conv_lines`), else copied (`conv_window`)
   f32, f64 with unit output channel or column stride  register tiles: `conv_direct`
   the rest                                        tiles of the image unfolded, then GEMM: an output
         with unit channel stride from [pixel][tap, channel], else from [tap, channel][pixel]
@@ -28,6 +29,7 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.conv_depthwise import emit_depthwise
 from xla_backend.targets.cpu.routines.conv_depthwise_planes import emit_depthwise_planes
 from xla_backend.targets.cpu.routines.conv_direct import can_run_direct, direct_symbol, emit_direct
+from xla_backend.targets.cpu.routines.conv_lines import emit_line_products
 from xla_backend.targets.cpu.routines.conv_unfold import emit_unfold
 from xla_backend.targets.cpu.routines.conv_window import (
     emit_window_products,
@@ -65,14 +67,17 @@ _TILE_BYTES = 192 * 1024
 _MIN_PIXELS = 48
 # A window this many times larger than the output is the depth of one product.
 LARGE_WINDOW = 4
+# Of one that is a line, which then is not copied: deep enough for a product.
+LONG_LINE = 64
 # How a convolution runs, as a suffix of `pyjax_conv_<t>`: programs know the sizes. Without one a
 # routine has them all and chooses at run time.
 PATHS = (
-    "rows", "columns", "depthwise", "depthwise_planes", "windows", "channels", "planes", "unfolded"
+    "rows", "columns", "depthwise", "depthwise_planes", "lines", "windows", "channels", "planes",
+    "unfolded",
 )  # fmt: skip
 _WINDOWS = "windows"
 # Functions of this module by path.
-_INTERNAL = {"depthwise": "depthwise", "depthwise_planes": "planes"}
+_INTERNAL = {"depthwise": "depthwise", "depthwise_planes": "planes", "lines": "lines"}
 # What makes a window a single point.
 _POINTWISE = (("stride", 1), ("pad", 0), ("win", 1), ("xdil", 1))
 
@@ -284,6 +289,9 @@ def _conditions(w: FunctionWriter, t: GemmType, d: Dims) -> dict[str, list[str]]
     if not t.needs_packing:
         large = w.cmp("sgt", "i64", d.taps(), w.imul(pixels, LARGE_WINDOW))
         whole = w.cmp("eq", "i64", d["w1"], w.imul(d["w2"], d["win2"]))
+        one_line = [equal(f"{name}{s}", 1) for s in "01" for name in ("win", "out")]
+        long = w.cmp("sge", "i64", d["win2"], str(LONG_LINE))
+        found["lines"] = [large, *one_line, long, equal("groups", 1), *undilated]
         found["windows"] = [large, whole, *undilated]
     if can_run_direct(t, w.target):
         # Tiles of channels take any strides and dilations, tiles of planes not both at once.
@@ -315,6 +323,10 @@ def path_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> str:
         if d["x2"] == d["o2"] == d["stride2"] == 1:
             return "depthwise_planes"
     whole = d["w1"] == d["w2"] * d["win2"]
+    if not t.needs_packing and taps > pixels * LARGE_WINDOW and undilated and d["groups"] == 1:
+        one_line = all(d[f"{name}{s}"] == 1 for s in "01" for name in ("win", "out"))
+        if one_line and d["win2"] >= LONG_LINE:
+            return "lines"
     if not t.needs_packing and taps > pixels * LARGE_WINDOW and whole and undilated:
         return "windows"
     if can_run_direct(t, target):
@@ -417,8 +429,9 @@ def emit_group(
     """The convolution of a type, for all paths or a single one; direct kernels are groups of their
     own. product: the way of products over windows, if there is one only."""
     prefix = f"conv.{t.name}"
-    if path in (None, "unfolded"):
+    if path in (None, "lines", "unfolded"):
         emit_workspace(module)
+    if path in (None, "unfolded"):
         emit_unfold(module, t, prefix, Dims)
         _emit_pack_weights(module, t, prefix)
         _emit_tile_task(module, t, prefix)
@@ -426,6 +439,8 @@ def emit_group(
         emit_depthwise(module, t, prefix, Dims)
     if _has_depthwise(t) and path in (None, "depthwise_planes"):
         emit_depthwise_planes(module, t, prefix, Dims)
+    if not t.needs_packing and path in (None, "lines"):
+        emit_line_products(module, t, prefix, Dims)
     _emit_entry(module, t, prefix, path, product)
 
 
