@@ -63,6 +63,7 @@ LEVELS: dict[str, int] = {
     "convert-mover": 1,
     "reshape-mover": 1,
     "concatenate-mover": 1,
+    "reduction-splitter": 1,
     "constant-folding": 1,
     "gather-simplifier": 1,
     "scatter-simplifier": 1,

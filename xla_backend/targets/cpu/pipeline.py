@@ -19,6 +19,7 @@ from xla_backend.passes.dot_operand_types import DotOperandWidening
 from xla_backend.passes.dot_result_types import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
+from xla_backend.passes.reduction_splitter import ReductionSplitter
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.scatter_prologue_fusion import ScatterPrologueFusion
@@ -61,6 +62,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         # Behind simplification, whose slices of components it makes fewer, and unrolling, for they
         # go from one iteration to the next.
         ConcatenateMover(),
+        ReductionSplitter(),
         CommonSubexpressionElimination(),
         # Before fusion, which puts the rounding into the epilogue.
         DotResultWidening(),
