@@ -24,6 +24,12 @@ is hot: a medium one may keep twice as much, a large one is kept until it was no
 long, both up to a quarter of all memory there is. Time is looked at when blocks are freed, not by a
 clock of its own: a process that stops allocating keeps what it has; `trim` returns it.
 
+What lies around a block. Vectors at the ends of an array reach beyond it, with lanes that are
+masked off. Processors take microseconds for such an access if the page there is not mapped, or was
+never touched, and do so at each turn of a loop. So pages around small and medium blocks are there:
+small ones are carved piece by piece from slabs, and a piece is made present with its neighbouring
+pages, medium ones have a page before and behind. Beside the time for a large block it is nothing.
+
 If the system (or `limit`) refuses memory, programs that are under way end, garbage is collected,
 everything free goes back, and it is asked once more.
 
@@ -47,8 +53,10 @@ from typing import Any, TypeVar
 from xla_backend.process.finalizers import handing_over, reading
 from xla_backend.runtime.buffer import Buffer, OutOfMemory
 from xla_backend.runtime.pages import (
+    PAGE_BYTES,
     check_unmapped,
     expect_use,
+    make_present,
     mapping,
     memory_limit,
     unmapping,
@@ -61,7 +69,7 @@ KEPT_BYTES = 128 << 20
 MEDIUM_BYTES = 8 << 20
 HOT_SECONDS = 5.0
 _SLAB_BYTES = 1 << 20
-_RUN_BYTES = 1 << 16  # blocks up to _RUN_LIMIT are carved from runs of a slab, others from a slab
+_RUN_BYTES = 1 << 16  # of a slab, for blocks up to _RUN_LIMIT of one class; others have slabs
 _RUN_LIMIT = 1 << 12
 _SMALL_LIMIT = 1 << 16  # up to here blocks are carved from slabs, above each is its own mapping
 _MEDIUM_LIMIT = 1 << 20
@@ -149,19 +157,24 @@ class _SmallClass(SizeClass):
 
     Attributes:
       made: how many there are.
+      pieces: of slabs of its own, not carved yet.
+      piece: bytes of one.
     """
 
-    __slots__ = ("made",)
+    __slots__ = ("made", "piece", "pieces")
 
     def __init__(self, size: int, grow: Callable[[_SmallClass], Block]) -> None:
         super().__init__(size)
         self.made = 0
+        self.pieces: list[int] = []
+        self.piece = size * max(1, _RUN_BYTES // size)
         self.grow = lambda: grow(self)
 
     def used_bytes(self) -> int:
         return (self.made - len(self.free)) * self.size
 
     def carve(self, start: int, length: int) -> None:
+        make_present(start - ALIGNMENT, length + 2 * ALIGNMENT)
         addresses = range(start, start + length - self.size + 1, self.size)[::-1]
         made = self.made + len(addresses)
         self.made = made  # and no call in between, after which a handler could raise
@@ -176,6 +189,7 @@ class _MappedClass(SizeClass):
       bound: how many free blocks of a medium class stay.
       used_at: when a large block was last taken or freed.
       hot_until: the class is hot until then.
+      margin: bytes around a block that are mapped with it.
     """
 
     __slots__ = (
@@ -189,6 +203,7 @@ class _MappedClass(SizeClass):
         "streak",
         "used_at",
     )
+    margin = PAGE_BYTES
 
     def __init__(
         self,
@@ -201,7 +216,7 @@ class _MappedClass(SizeClass):
         self.grow = lambda: grow(self)
         self.mapped: list[None] = []
         uncounted = zip(_taken_from(self.free), map(list.pop, repeat(self.mapped)))
-        self._return_one = unmapping(map(_first, uncounted), size).__next__
+        self._return_one = unmapping(map(_first, uncounted), size, self.margin).__next__
         self.bound = MEDIUM_BYTES // size
         self.used_at = 0.0
         self.given_back = 0  # blocks that went back to the system and were not asked for again
@@ -224,9 +239,13 @@ class _MappedClass(SizeClass):
 
     def map(self) -> Block | None:
         """A block with a new mapping, or None if the system refuses."""
-        block = next(map(self.block, _counted(mapping(self.size), self.mapped)), None)
+        got = mapping(self.size, self.margin)
+        block = next(map(self.block, _counted(got, self.mapped)), None)
         if block is not None:
             expect_use(block, self.size)
+            if self.margin:
+                make_present(block - ALIGNMENT, ALIGNMENT)
+                make_present(block + self.size, ALIGNMENT)
         return block
 
     def unmap_one(self, now: float) -> bool:
@@ -257,6 +276,7 @@ class _LargeClass(_MappedClass):
     """The policy wants to know of each block that is taken: `take` never has one."""
 
     __slots__ = ("take_free",)
+    margin = 0
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -324,25 +344,26 @@ class MemoryPool:
             try:
                 # An interrupt here loses addresses of pages that nobody has touched.
                 if kind.size > _RUN_LIMIT:
-                    kind.carve(self._slabs.pop(), _SLAB_BYTES)
+                    kind.carve(self._piece(kind.pieces, kind.piece), kind.piece)
                 else:
-                    kind.carve(self._run(), _RUN_BYTES)
+                    kind.carve(self._piece(self._runs, _RUN_BYTES), _RUN_BYTES)
                 self._note_peak()
                 return kind.take()
             except IndexError:  # or other threads have taken all of them
                 self._from_system(_SLAB_BYTES, self._map_slab)
 
-    def _run(self) -> int:
+    def _piece(self, pieces: list[int], each: int) -> int:
         try:
-            return self._runs.pop()
+            return pieces.pop()
         except IndexError:
             start = self._slabs.pop()
-        self._runs.extend(range(start + _SLAB_BYTES - _RUN_BYTES, start, -_RUN_BYTES))
+        last = start + (_SLAB_BYTES // each - 1) * each
+        pieces.extend(range(last, start, -each))
         return start
 
     def _map_slab(self) -> bool | None:
         before = len(self._mapped_slabs)
-        self._slabs.extend(_counted(mapping(_SLAB_BYTES), self._mapped_slabs))
+        self._slabs.extend(_counted(mapping(_SLAB_BYTES, PAGE_BYTES), self._mapped_slabs))
         return len(self._mapped_slabs) > before or None
 
     def _map_medium(self, kind: _MappedClass) -> Block:

@@ -14,7 +14,9 @@ import sys
 from collections.abc import Iterator
 from itertools import repeat, takewhile
 
+PAGE_BYTES = mmap.PAGESIZE
 _HUGE_PAGE = 1 << 21
+_POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, since Linux 5.14
 _FAILED = (1 << 8 * ctypes.sizeof(ctypes.c_void_p)) - 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -31,17 +33,19 @@ _PROTECTION = mmap.PROT_READ | mmap.PROT_WRITE
 _KIND = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
 
-def mapping(nbytes: int) -> Iterator[int]:
+def mapping(nbytes: int, margin: int = 0) -> Iterator[int]:
     """Gives the address of fresh zeroed memory when it is asked for the first time, and nothing if
-    the system has none. The memory costs nothing until it is touched.
+    the system has none. The memory costs nothing until it is touched. `margin`: bytes in front of
+    it and behind it that are mapped as well.
 
     `next` of it, and of what `map` and its like make of it, is one call of functions in C, so that
     no signal handler runs before the address is where it belongs.
     """
     if nbytes > sys.maxsize:
         return iter(())
-    arguments = (None, nbytes, _PROTECTION, _KIND, -1, 0)
-    return takewhile(_FAILED.__ne__, map(_mmap, *[(a,) for a in arguments]))
+    arguments = (None, nbytes + 2 * margin, _PROTECTION, _KIND, -1, 0)
+    got = takewhile(_FAILED.__ne__, map(_mmap, *[(a,) for a in arguments]))
+    return map(margin.__add__, got) if margin else got
 
 
 def expect_use(address: int, nbytes: int) -> None:
@@ -50,10 +54,20 @@ def expect_use(address: int, nbytes: int) -> None:
         _madvise(address, nbytes, mmap.MADV_HUGEPAGE)
 
 
-def unmapping(addresses: Iterator[int], nbytes: int) -> Iterator[int]:
+def make_present(address: int, nbytes: int) -> None:
+    """Have the system put memory behind the pages of these bytes now, where it can be asked to."""
+    start = address // PAGE_BYTES * PAGE_BYTES
+    end = -(-(address + nbytes) // PAGE_BYTES) * PAGE_BYTES
+    if sys.platform == "linux":
+        _madvise(start, end - start, _POPULATE_WRITE)
+
+
+def unmapping(addresses: Iterator[int], nbytes: int, margin: int = 0) -> Iterator[int]:
     """Takes an address and gives that whole mapping of `nbytes` back to the system, each time it is
     asked; one call, as above. What comes out is for `check_unmapped`."""
-    return map(_munmap, addresses, repeat(nbytes))
+    if margin:
+        addresses = map((-margin).__add__, addresses)
+    return map(_munmap, addresses, repeat(nbytes + 2 * margin))
 
 
 def check_unmapped(status: int, nbytes: int) -> None:

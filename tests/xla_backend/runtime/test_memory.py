@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import itertools
+import mmap
 import os
 import signal
 import subprocess
@@ -88,6 +90,27 @@ def test_few_free_bytes_of_medium_blocks_stay() -> None:
     assert 0 < pool.bytes_reserved() <= memory.MEDIUM_BYTES
 
 
+def is_present(address: int) -> bool:
+    """Whether the page of this address is mapped, and has memory."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    page = ctypes.c_void_p(address // mmap.PAGESIZE * mmap.PAGESIZE)
+    state = (ctypes.c_ubyte * 1)()
+    found = libc.mincore(page, ctypes.c_size_t(1), state)
+    return found == 0 and bool(state[0] & 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell")
+@pytest.mark.parametrize("nbytes", [100, 4000, 4096, 5000, 30_000, 60_000, 70_000, 900_000])
+def test_pages_around_blocks_are_there(nbytes: int) -> None:
+    """Where masked lanes of vectors at the ends of an array may lie."""
+    pool = MemoryPool()
+    blocks = [pool.allocate(nbytes) for _ in range(40)]
+    size = size_class(nbytes)
+    for block in blocks:
+        assert is_present(block - ALIGNMENT)
+        assert is_present(block + size + ALIGNMENT - 1)
+
+
 @pytest.mark.parametrize("nbytes, count", [(400 * MB, 1), (60 * MB, 5), (900_000, 30)])
 def test_what_a_loop_needs_again_and_again_stays(
     nbytes: int, count: int, monkeypatch: pytest.MonkeyPatch
@@ -95,7 +118,7 @@ def test_what_a_loop_needs_again_and_again_stays(
     pool = MemoryPool()
     mapped = []
     monkeypatch.setattr(
-        memory, "mapping", lambda n, real=memory.mapping: (mapped.append(n), real(n))[1]
+        memory, "mapping", lambda n, m, real=memory.mapping: (mapped.append(n), real(n, m))[1]
     )
     for step in range(20):
         blocks = [pool.allocate(nbytes) for _ in range(count)]
