@@ -16,6 +16,8 @@ _SUMMABLE = frozenset({PrimitiveType.F32, PrimitiveType.F64, PrimitiveType.S32, 
 # begin each than to form it.
 _MANY_PRODUCTS = 8
 _TINY_SIDE = 4
+# So many vectors of at most so many components, times one matrix.
+_LONG_SIDE = 256
 
 
 def _outer_product(node: Instruction) -> Instruction | None:
@@ -34,15 +36,15 @@ def _outer_product(node: Instruction) -> Instruction | None:
     for x, contracting, batches, first in operands:
         left = [d for d in range(x.shape.rank) if d not in contracting]
         free = [d for d in left if d not in batches]
-        place = [batches.index(d) if d in batches else first + free.index(d) for d in left]
-        if place != sorted(place):
-            return None
-        places.append(place)
+        places.append([batches.index(d) if d in batches else first + free.index(d) for d in left])
     b = Emit(node)
     sides = []
     for (x, contracting, _, _), place in zip(operands, places):
         x = b.reshape(x, [n for d, n in enumerate(x.shape.dimensions) if d not in contracting])
         x = b.convert(x, node.shape.element_type)
+        if place != sorted(place):
+            x = b.transpose(x, sorted(range(len(place)), key=place.__getitem__))
+            place = sorted(place)
         if place != list(range(node.shape.rank)):
             x = b.broadcast(x, node.shape.dimensions, place)
         sides.append(x)
@@ -73,11 +75,14 @@ def _inner_products(node: Instruction) -> Instruction | None:
 
 
 def _tiny_products(node: Instruction) -> Instruction | None:
-    """Many products of tiny matrices: a sum of products of columns and rows, in their order."""
+    """Many products of tiny matrices, or one of many short vectors: a sum of products of columns
+    and rows, in their order."""
     sizes = dot_sizes(node)
     type = node.shape.element_type
-    small = 2 <= sizes.k and 0 < max(sizes.m, sizes.n, sizes.k) <= _TINY_SIDE
-    if sizes.batch < _MANY_PRODUCTS or not small or type not in _SUMMABLE:
+    sides_of_result = sorted((sizes.m, sizes.n))
+    tiny = sizes.batch >= _MANY_PRODUCTS and 0 < sides_of_result[1] <= _TINY_SIDE
+    thin = 2 <= sides_of_result[0] <= _TINY_SIDE and sides_of_result[1] >= _LONG_SIDE
+    if not 2 <= sizes.k <= _TINY_SIDE or not (tiny or thin) or type not in _SUMMABLE:
         return None
     if any(operand.shape.element_type is not type for operand in node.operands):
         return None
@@ -114,8 +119,9 @@ class DotStrengthReduction(RuleTablePass):
     Why: arithmetic fuses with its neighbours and runs in vector lanes and on all threads; a
     library call for a handful of operations is mostly the call.
     Needs: nothing.
-    Leaves: no dot over one element with its batch dimensions in front, and no f32, f64 or 32-bit
-    integer dot without free dimensions, or of eight or more matrices of at most four by four.
+    Leaves: no dot over one element, and no f32, f64 or 32-bit
+    integer dot without free dimensions, of eight or more matrices of at most four by four, or of
+      hundreds of vectors of at most four components and a matrix of as many.
     """
 
     name = "dot-strength-reduction"

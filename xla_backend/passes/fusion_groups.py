@@ -167,7 +167,8 @@ class GroupGraph:
         if node.opcode is Opcode.RESHAPE:
             self._place_reshape(node)
             return
-        in_memory = node is self.computation.root or not may_be_interior(node)
+        may_be_inside = may_be_interior(node) and not self._is_joint_work(node)
+        in_memory = node is self.computation.root or not may_be_inside
         consumers: dict[Group, None] = {}
         for user in node.users:
             groups = self.groups_of.get(user)
@@ -179,7 +180,7 @@ class GroupGraph:
             # Scalar constants go into every fusion, and stay outside for the others.
             self._join_all(node, [g for g in consumers if self._fits(node, g)])
             return
-        if not consumers or not may_be_interior(node):
+        if not consumers or not may_be_inside:
             self._start(node)
             return
         if not all(inlinable_edge(node, u) for u in node.users if u in self.groups_of):
@@ -244,6 +245,12 @@ class GroupGraph:
             if not inlinable_edge(node, user):
                 bad.update(self.groups_of.get(user, ()))
         return {g: None for g in consumers if g not in bad}
+
+    def _is_joint_work(self, node: Instruction) -> bool:
+        """Whether it joins components that are computed: in one loop of their own each is once."""
+        if not self._together or node.opcode is not Opcode.CONCATENATE:
+            return False
+        return joins_components(node) and self._chain_cost[node] > DUPLICATE_COST
 
     def _is_free(self, node: Instruction) -> bool:
         """Nothing to load and next to nothing to compute: goes into every consumer."""

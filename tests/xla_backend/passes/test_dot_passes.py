@@ -37,6 +37,19 @@ CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
         " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[2,3,1,4] multiply(\n"
         " ROOT r = s32[2,3,1,4] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}",
     ),
+    "an outer product with its batch behind": (
+        DotStrengthReduction,
+        "p = s32[3,2] parameter(0)\n q = s32[2,4] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: s32[2,3] transpose(\n"
+        " // CHECK: ROOT {{.*}} = s32[2,3,4] multiply(\n"
+        " ROOT r = s32[2,3,4] dot(p, q), lhs_batch_dims={1}, rhs_batch_dims={0}",
+    ),
+    "many short vectors times a matrix": (
+        DotStrengthReduction,
+        "p = s32[300,3] parameter(0)\n q = s32[2,3] parameter(1)\n"
+        " // CHECK-NOT: dot(\n // CHECK: ROOT {{.*}} = s32[300,2] add(\n"
+        " ROOT r = s32[300,2] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    ),
     "a product that widens": (
         DotStrengthReduction,
         "p = bf16[3,1] parameter(0)\n q = bf16[1,4] parameter(1)\n"
@@ -242,10 +255,15 @@ KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
         " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
     ),
     "a product": (DotStrengthReduction, PLAIN),
-    "an outer product with its batch behind": (
+    "a product of few short vectors": (
         DotStrengthReduction,
-        "p = s32[3,2] parameter(0)\n q = s32[2,4] parameter(1)\n"
-        " ROOT r = s32[2,3,4] dot(p, q), lhs_batch_dims={1}, rhs_batch_dims={0}",
+        "p = s32[100,3] parameter(0)\n q = s32[3,3] parameter(1)\n"
+        " ROOT r = s32[100,3] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a product of many longer vectors": (
+        DotStrengthReduction,
+        "p = s32[300,5] parameter(0)\n q = s32[5,3] parameter(1)\n"
+        " ROOT r = s32[300,3] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
     "an inner product in bf16, which adds in f32": (
         DotStrengthReduction,

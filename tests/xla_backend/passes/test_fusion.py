@@ -2,6 +2,8 @@
 
 from pass_checks import check_pass
 
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.fusion import LoopFusion
 
 ADD = """
@@ -250,3 +252,26 @@ def test_a_column_that_is_read_once_per_row_is_part_of_the_loop():
       s = f32[64] reshape(c)
       b = f32[64,8] broadcast(s), dimensions={0}
       ROOT r = f32[64,8] add(p, b)""") == ["add"]
+
+
+def test_components_that_are_computed_are_joined_in_a_loop_of_their_own() -> None:
+    """Where the target computes them together; inside of another loop each element would compute
+    all of them."""
+    text = """HloModule m
+    ENTRY main {
+      x = f32[50] parameter(0)
+      y = f32[50] parameter(1)
+      a = f32[50] add(x, y)
+      b = f32[50] subtract(x, y)
+      c = f32[50] multiply(a, b)
+      d = f32[50,1] reshape(a)
+      e = f32[50,1] reshape(c)
+      v = f32[50,2] concatenate(d, e), dimensions={1}
+      ROOT r = f32[50,3,2] broadcast(v), dimensions={0,2}
+    }"""
+    found = []
+    for together in (False, True):
+        module = parse_module(text)
+        assert LoopFusion(together=together).run(module)
+        found.append(sum(n.opcode is Opcode.FUSION for n in module.entry.instructions))
+    assert found[1] == found[0] + 1
