@@ -174,6 +174,29 @@ for _name, _fun, _shape in _FACTORS:
     )
 
 
+@program(
+    "convolutions and windows", "gradient by weights, 1-D, 8×1000×64, five taps", tolerance=1e-3
+)
+def _line_gradient() -> Made:
+    def convolved(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+
+    def gradient(x: Any, w: Any, g: Any) -> Any:
+        return jax.vjp(lambda w: convolved(x, w), w)[1](g)[0]
+
+    return gradient, (normal(8, 1000, 64), normal(5, 64, 64), normal(8, 1000, 64, seed=1))
+
+
+@program("convolutions and windows", "group norm, 8×32×32×64, 8 groups")
+def _group_norm() -> Made:
+    def normalised(x: Any, scale: Any) -> Any:
+        y = x.reshape(8, 32, 32, 8, 8)
+        mean, variance = (f((1, 2, 4), keepdims=True) for f in (y.mean, y.var))
+        return ((y - mean) * lax.rsqrt(variance + 1e-5)).reshape(x.shape) * scale
+
+    return normalised, (normal(8, 32, 32, 64), normal(64))
+
+
 @program("linear algebra", "solve, 512", tolerance=1e-3)
 def _solve() -> Made:
     return jnp.linalg.solve, (positive_definite(512, 512), normal(512))

@@ -297,3 +297,38 @@ def _pendulums() -> Made:
         return s + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4), None
 
     return lambda s: lax.scan(step, s, None, length=100)[0], (normal(2, 1000),)
+
+
+@program(GROUP, "Runge-Kutta of 1000 Lorenz systems, 100 steps", tolerance=1e-2)
+def _lorenz() -> Made:
+    def rates(s: Any) -> Any:
+        x, y, z = s[..., 0], s[..., 1], s[..., 2]
+        return jnp.stack([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z], -1)
+
+    def step(_: Any, s: Any) -> Any:
+        a = rates(s)
+        b = rates(s + 0.005 * a)
+        c = rates(s + 0.005 * b)
+        d = rates(s + 0.01 * c)
+        return s + 0.01 / 6 * (a + 2 * b + 2 * c + d)
+
+    return lambda s: lax.fori_loop(0, 100, step, s), (normal(1000, 3),)
+
+
+@program(GROUP, "vectors rotated by quaternions, 100,000")
+def _rotations() -> Made:
+    def rotate(q: Any, v: Any) -> Any:
+        twice = 2 * jnp.cross(q[:, 1:], v)
+        return v + q[:, :1] * twice + jnp.cross(q[:, 1:], twice)
+
+    return rotate, (normal(100_000, 4), normal(100_000, 3))
+
+
+@program(GROUP, "binomial tree of an option, 200 steps")
+def _binomial() -> Made:
+    def price(s: Any) -> Any:
+        values = jnp.maximum(1 - s * jnp.exp(0.02 * (2 * jnp.arange(201) - 200)), 0)
+        back = lambda _, v: jnp.maximum(0.49995 * (v + jnp.roll(v, -1)), 0)
+        return lax.fori_loop(0, 200, back, values)[0]
+
+    return price, (jnp.float32(1),)
