@@ -203,10 +203,11 @@ def test_every_library_routine_has_a_contract():
     helpers = {
         "pyjax_come", "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped", "pyjax_leave",
         "pyjax_main_thread", "pyjax_meet", "pyjax_meet_again", "pyjax_meet_later", "pyjax_moves",
-        "pyjax_num_threads", "pyjax_parallel_for", "pyjax_parallel_for_polled", "pyjax_part", "pyjax_pool_after_fork_in_child",
-        "pyjax_pool_after_fork_in_parent", "pyjax_pool_before_fork", "pyjax_poll",
-        "pyjax_poll_begin", "pyjax_poll_end", "pyjax_ready", "pyjax_set_num_threads", "pyjax_share",
-        "pyjax_sort_keys_i32", "pyjax_sort_keys_i64", "pyjax_stopping",
+        "pyjax_num_threads", "pyjax_parallel_for", "pyjax_parallel_for_polled", "pyjax_part",
+        "pyjax_pool_after_fork_in_child", "pyjax_pool_after_fork_in_parent",
+        "pyjax_pool_before_fork", "pyjax_poll", "pyjax_poll_begin", "pyjax_poll_end", "pyjax_ready",
+        "pyjax_set_num_threads", "pyjax_share", "pyjax_sort_keys_i32", "pyjax_sort_keys_i64",
+        "pyjax_stopping",
     }  # fmt: skip
     written_into_programs = {"pyjax_rng_state", "pyjax_merge_argsort"}
     contracts = {f"pyjax_{name}" for name in ROUTINES} - written_into_programs
