@@ -18,7 +18,7 @@ from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
 from pyjax.sharding.mesh import AxisType, Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding, resolve_device
-from pyjax.sharding.splits import of_summands, spec_of
+from pyjax.sharding.splits import kept, of_summands, spec_of
 from xla_backend.hlo.sharding import Sharding as HloSharding
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.device_group import DeviceGroup, GroupExecutable, device_group
@@ -234,8 +234,11 @@ def _sharding(layout: Known, default: Mesh | None, ndim: int, device: Device) ->
         return layout.sharding
     if isinstance(device, DeviceGroup) and not layout.mesh.explicit_axes:
         return None
-    entries = list(layout.entries)
-    if not layout.mesh.explicit_axes:  # the compiler's: what it does not split goes unsaid
+    # Along explicit axes nothing splits a result that its type does not say to be split.
+    explicit = layout.mesh.explicit_axes
+    others = {*layout.mesh.axis_names} - {*explicit}
+    entries = [kept(entry, others) for entry in layout.entries]
+    if not explicit:  # the compiler's: what it does not split goes unsaid
         while entries and entries[-1] is None:
             entries.pop()
     return NamedSharding(layout.mesh, PartitionSpec(*entries))

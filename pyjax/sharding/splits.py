@@ -19,15 +19,16 @@ def split_of(sharding: Any, ndim: int) -> Split | None:
     if not explicit:
         return None
     spec = sharding.spec
-    entries = [_kept(entry, explicit) for entry in spec]
+    entries = [kept(entry, explicit) for entry in spec]
     entries = [*entries, *[None] * (ndim - len(entries))][:ndim]
     mesh = sharding.mesh.abstract_mesh
     split = Split(mesh, tuple(entries), spec.unreduced & explicit, spec.reduced & explicit)
     return split if split.says_something() else None
 
 
-def _kept(entry: Any, explicit: set[Any]) -> Any:
-    names = tuple(n for n in (entry if isinstance(entry, tuple) else (entry,)) if n in explicit)
+def kept(entry: Any, axes: set[Any]) -> Any:
+    """An entry of a specification, of these mesh axes only."""
+    names = tuple(n for n in (entry if isinstance(entry, tuple) else (entry,)) if n in axes)
     return None if not names else names[0] if len(names) == 1 else names
 
 

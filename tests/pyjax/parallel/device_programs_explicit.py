@@ -52,6 +52,8 @@ _BODIES = {
             (lambda x, w: pyjax.shard_map(lambda b: lax.psum(b, "x"), out_specs=P(None, "y"))(x),
              P("x", "y"), P(), P(None, "y")),
             (lambda x, w: jnp.where(x > w, x, 0.0), P("x", "y"), P("x", "y"), P("x", "y")),
+            # Batches are split as those of the left operand, whatever the right one's are.
+            (lambda x, w: jnp.einsum("ij,ij->i", x, w), P(), P("x"), P(None)),
         ]
         plain = lambda f: np.asarray(pyjax.jit(f)(jnp.asarray(D), jnp.asarray(D.T)))
         with pyjax.set_mesh(explicit):
