@@ -154,7 +154,8 @@ class Axes:
         def read(atom: Any) -> _Operand:
             if type(atom) is not Literal:
                 return known[atom]
-            if atom.aval.dtype.kind in "iu" and int(atom.val) in NO_NUMBERS:
+            # Those that are no integers may be converted to some.
+            if atom.aval.dtype.kind in "iuf" and atom.val in NO_NUMBERS:
                 raise _OtherProgram
             return atom
 

@@ -25,6 +25,11 @@ PROGRAMS = {
     "mean": lambda x: x.mean(),
     "mean of rows": lambda x: x.mean(-1),
     "mean of columns": lambda x: x.mean(0),
+    "sum of short rows and others": lambda x: (
+        x.reshape(-1, 3, 2).sum((0, 2)) if x.size % 6 == 0 else x.sum()
+    ),
+    "sum of all, and of columns": lambda x: _together(pyjax.jit(lambda x: (x.sum(), x.sum(0)))(x)),
+    "sum of rows, and of all": lambda x: _together(pyjax.jit(lambda x: (x.sum(-1), x.sum()))(x)),
     "max": lambda x: x.max(),
     "min": lambda x: x.min(0),
     "any": lambda x: jnp.any(x > 1),
@@ -68,6 +73,10 @@ MORE_SHAPES += [(15, 31), (255, 17), (17, 255), (4, 8000), (100, 650), (2, 3, 4)
 @pytest.fixture(autouse=True)
 def _no_programs():
     pyjax.clear_caches()
+
+
+def _together(arrays):
+    return np.concatenate([np.ravel(x) for x in arrays])
 
 
 def _classes_made_by(run) -> int:
@@ -180,6 +189,7 @@ def test_axes(f, shapes, sizes):
         (lambda x: (x, 2.0), [(3, 4)]),
         (lambda x: x.at[x[0].astype(int)].apply(jnp.sin), [(3, 4)]),
         (lambda x: lax.convert_element_type(x, np.int32) + NO_NUMBERS[5], [(3, 4)]),
+        (lambda x: x.sum(0) + lax.convert_element_type(np.float32(1999999872), int), [(3, 4)]),
     ],
 )
 def test_other_programs_have_none(f, shapes):

@@ -30,6 +30,8 @@ from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.levels import pass_filter
 from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
+from xla_backend.passes.patterns import dims_of
+from xla_backend.passes.reduction_splitter import ReductionSplitter
 from xla_backend.passes.row_fusion import RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.standard import expansion, simplification
@@ -101,6 +103,9 @@ class ClassCompiler:
         in_turn = (IN_TURN,) * len(scatters)
         if not self._reductions:
             return in_turn
+        self._run(module, [ReductionSplitter()])
+        if len([n for n in module.entry if _has_order(n)]) != len(self._reductions):
+            return None  # one after the other
         self._run(module, [LoopFusion(), RowFusion(), DeadCodeElimination(), RowPlanAnnotator()])
         found: list[int] = []
         for node in module.entry.post_order():
@@ -114,7 +119,11 @@ class ClassCompiler:
             found += _widths(kernel.stages)
         if len(found) == 1:
             found *= len(self._reductions)
-        return (*found, *in_turn) if len(found) == len(self._reductions) else None
+        if len(found) != len(self._reductions):
+            return None
+        if any(width and _is_over_neighbours(n) for n, width in zip(self._reductions, found)):
+            return None  # lanes go along all of these at once, where the code has a loop for each
+        return (*found, *in_turn)
 
     def compile(self, order: Order) -> CompiledClass:
         """Code for all sizes with an order: `i32 entry(ptr args, ptr outs, ptr numbers)`, with
@@ -138,6 +147,12 @@ class ClassCompiler:
 
 def _has_order(node: Instruction) -> bool:
     return node.opcode is Opcode.REDUCE and not node.shape.is_tuple
+
+
+def _is_over_neighbours(node: Instruction) -> bool:
+    """Whether a reduction is over two dimensions that lie side by side."""
+    reduced = dims_of(node)
+    return any(d + 1 in reduced for d in reduced)
 
 
 def _widths(statements: Sequence[Statement]) -> Iterator[int]:
