@@ -222,6 +222,13 @@ def test_debug_nans_looks_at_results_only() -> None:
     assert_lines(text, r"element \[0\]: log\(-2.0\) = nan", "error_checking_behavior_nan='raise'")
 
 
+def test_operands_that_are_spread() -> None:
+    x = jnp.ones((7, 3)).at[2, 1].set(jnp.nan)
+    with pyjax.debug_nans(True):
+        text = error_of(lambda: x + jnp.arange(3.0))
+    assert_lines(text, r"element \[2, 1\]: add\(nan, 1.0\) = nan")
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_any_iteration_and_lane(seed: int) -> None:
     """The fault is planted: where it is, is known."""

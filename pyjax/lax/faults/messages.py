@@ -152,7 +152,9 @@ def _values(
 def _number(x: Any, element: Element) -> str | None:
     if x is None or x.shape not in ((), *([x.shape] if len(x.shape) == len(element) else [])):
         return None
-    return str(x[element] if x.shape else x[()])
+    # Operands of size 1 are spread.
+    at = [0 if size == 1 else k for k, size in zip(element, x.shape)]
+    return str(x[tuple(at)])
 
 
 def index_error(
