@@ -11,7 +11,7 @@ from pyjax.core.primitive import Primitive
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported
 from pyjax.lax.arithmetic import add, sub
-from pyjax.lax.common import FLOATING, INTEGER, LOGICAL, dtype_of, nary_operands
+from pyjax.lax.common import FLOATING, INTEGER, LOGICAL, dtype_of, joint_shape, nary_operands
 from pyjax.lax.compare import eq, full_value, gt, lt, ne, select
 from pyjax.lax.convert import bitcast_convert_type
 from pyjax.lax.nary import define_nary, define_unary, stretch
@@ -146,7 +146,7 @@ _UINT_OF_SIZE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 def _nextafter(x: Array, y: Array) -> Array:
     """One step of the sign-magnitude integer that a float's bits are."""
-    shape = np.broadcast_shapes(x.aval.shape, y.aval.shape)
+    shape = joint_shape(x.aval.shape, y.aval.shape)
     x, y = stretch(x, shape), stretch(y, shape)
     dtype = dtype_of(x)
     uint = np.dtype(_UINT_OF_SIZE[dtype.itemsize])

@@ -129,6 +129,16 @@ def aval_of(x: ArrayLike) -> ShapedArray:
         return abstractify(x)
 
 
+def joint_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that these broadcast to, which the caller knows them to do.
+
+    NumPy's has a limit to the number of elements, that the sizes which stand for any size exceed.
+    """
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
+    return tuple(next((n for n in sizes if n != 1), 1) for sizes in zip(*padded))
+
+
 def shape_of(x: ArrayLike) -> tuple[int, ...]:
     return aval_of(x).shape
 

@@ -77,7 +77,7 @@ _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor", "fadd", "fmul"})
 _FLOAT_ARITHMETIC = ("fadd", "fsub", "fmul", "fdiv", "frem", "fneg")
 _LIKELY = {True: ", !prof !0", False: ", !prof !1"}
 _WEIGHTS = ((0, 2000, 1), (1, 1, 2000))
-_PAST_CACHES = ", !nontemporal !2"
+_PAST_CACHES = ", !nontemporal !3"
 
 
 class ModuleWriter:
@@ -156,7 +156,7 @@ class ModuleWriter:
             f'"no-trapping-math"="true" {self.attributes}}}'
         )
         weights = [f'!{n} = !{{!"branch_weights", i32 {a}, i32 {b}}}' for n, a, b in _WEIGHTS]
-        return [attributes, *weights, "!2 = !{i32 1}"]
+        return [attributes, *weights, "!3 = !{i32 1}"]
 
 
 class _Scope:

@@ -14,7 +14,14 @@ from pyjax.core.trace import Tracer
 from pyjax.interpreters import ad
 from pyjax.interpreters.hlo import lower_fun
 from pyjax.lax.arithmetic import add, mul
-from pyjax.lax.common import aval_of, dtype_of, nary_operands, scalar_like, shape_of
+from pyjax.lax.common import (
+    aval_of,
+    dtype_of,
+    joint_shape,
+    nary_operands,
+    scalar_like,
+    shape_of,
+)
 from pyjax.lax.convert import convert_element_type
 from pyjax.lax.nary import stretch
 from pyjax.lax.reshard import broadcast_alike
@@ -54,7 +61,7 @@ def in_float64(
 
     def wrapped(*args: Array, **params: Any) -> Any:
         dtype = dtype_of(args[0])
-        shape = np.broadcast_shapes(*[x.aval.shape for x in args])
+        shape = joint_shape(*[x.aval.shape for x in args])
         args = tuple(stretch(x, shape) for x in args)
         wide = COMPLEX128 if dtype.kind == "c" else FLOAT64
         if dtype == wide:

@@ -75,7 +75,7 @@ def _free(
     combined = around.exchange.opcode is Opcode.ALL_REDUCE
     for count, step in enumerate(steps):
         most -= step.cycles
-        if most < 0 or not isinstance(step, Copy | Launch | Library | Undefined):
+        if most <= 0 or not isinstance(step, Copy | Launch | Library | Undefined):
             return count
         for place, written in _accesses(step, kernels):
             if written and any(place.overlaps(operand) for operand in around.operands):
