@@ -247,11 +247,12 @@ remove_custom_partitioning_ptr_from_cache_key = option(
 use_shardy_partitioner = option(
     "jax_use_shardy_partitioner",
     kind=Bool(),
-    default=False,
-    affects=Affects.COMPILE,
+    default=True,
+    affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
-    help="Write shardings of programs for one device in the sharding dialect; those of others "
-    "are written as HLO has them.",
+    help="Write shardings of programs in Shardy's dialect (`sdy.sharding`, "
+    "`sdy.manual_computation`): the text and the module of what is lowered, and of what is "
+    "exported. Off: as HLO has them (`mhlo.sharding`). What is compiled is the same.",
 )
 
 xla_profile_version = option(

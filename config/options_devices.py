@@ -214,7 +214,7 @@ pmap_no_rank_reduction = option(
     affects=Affects.TRACE,
     scope=Scope.THREAD,
     help="The parts of pmap's results keep the mapped axis, with size 1. Over several devices they "
-    "always do.",
+    "always do, as in JAX 0.10, which has no such option any more.",
 )
 
 pmap_shmap_merge = option(

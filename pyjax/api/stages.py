@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import xla_backend
+from pyjax._config import options
 from pyjax.api.eval_shape import struct_of
 from pyjax.core.avals import ShapedArray
 from pyjax.core.compile_log import because
@@ -261,7 +262,10 @@ class Lowered(_Stage):
         """
         if _is_stablehlo(dialect):
             return xla_backend.module_to_stablehlo(
-                self._module, result_info=result_names(self.out_tree), debug_info=debug_info
+                self._module,
+                result_info=result_names(self.out_tree),
+                debug_info=debug_info,
+                in_shardy=options.use_shardy_partitioner.value,
             )
         client = self._device.client
         return client.module_text(self._module, style="short", metadata=debug_info)
@@ -274,7 +278,11 @@ class Lowered(_Stage):
           ValueError: another dialect.
         """
         if _is_stablehlo(dialect):
-            return xla_backend.hlo_to_stablehlo(self._module, result_names(self.out_tree))
+            return xla_backend.hlo_to_stablehlo(
+                self._module,
+                result_names(self.out_tree),
+                in_shardy=options.use_shardy_partitioner.value,
+            )
         return self._module.clone()
 
     def cost_analysis(self) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import xla_backend
+from pyjax._config import options
 from pyjax.api.jit import PjitFunction
 from pyjax.api.stages import result_names
 from pyjax.api.vjp import vjp
@@ -207,7 +208,9 @@ def _text(
     try:
         module = lower_jaxpr_to_module(program, name, platform=platform, spread=spread)
         check_custom_calls(module, name, checks)
-        written = xla_backend.hlo_to_stablehlo(module, results)
+        written = xla_backend.hlo_to_stablehlo(
+            module, results, in_shardy=options.use_shardy_partitioner.value
+        )
         written.attributes["jax.uses_shape_polymorphism"] = symbolic
         written.attributes["pyjax.calling_convention_version"] = IntegerAttribute(version, I32)
         with sizes_in_programs():

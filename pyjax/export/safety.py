@@ -17,6 +17,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.verifier import verify
+from xla_backend.spmd.shardy_importer import ShardyImporter
 
 # Custom calls that mean the same in every version and process: routines of LAPACK, and layouts.
 _STABLE_PREFIX = "lapack."
@@ -123,6 +124,7 @@ def checked_module(
     """
     try:
         module = xla_backend.parse_stablehlo(text)
+        ShardyImporter().run(module)  # it becomes part of programs with other meshes
         verify(module)
     except (HloError, RecursionError) as error:
         raise new_error(

@@ -112,7 +112,6 @@ class ModuleContext:
             Any
         ] = []  # functions called by the module, kept with the executable
         self.locations = SourceLocations()
-        self.meshes: dict[str, str] = {}  # what shardings name, by what they look like
 
     def next_channel(self) -> int:
         """A number that no other collective has."""
@@ -125,11 +124,6 @@ class ModuleContext:
     def by_each_device(self, call: Instruction) -> Instruction:
         """Mark what each device does itself, where the program says that (`shard_map`)."""
         return call if self.manual is None else self.manual.own(call)
-
-    def mesh_name(self, text: str) -> str:
-        """The name of a mesh in the module."""
-        number = len(self.meshes)
-        return self.meshes.setdefault(text, f"mesh_{number}" if number else "mesh")
 
 
 class LoweringContext:
@@ -492,9 +486,6 @@ def lower_jaxpr_to_module(
         kept_donated = [d for d, k in zip(donated, keep) if k]
         kept_avals = [v.aval for v, k in zip(jaxpr.invars, keep) if k]
         module.aliases = _match_donations(kept_donated, kept_avals, [v.aval for v in jaxpr.outvars])
-    if module_context.meshes:
-        meshes = ", ".join(f"{n} = #sdy.mesh<{t}>" for t, n in module_context.meshes.items())
-        module.attributes["frontend_attributes"] = f"{{xla.sdy.meshes={{{meshes}}}}}"
     if module_context.host_callbacks:
         module.attributes["host_callbacks"] = tuple(module_context.host_callbacks)
     return module

@@ -74,7 +74,7 @@ def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device | None]) -> dev
     Raises:
       ValueError: it has others.
     """
-    axes = tuple(zip(_names(mesh), mesh.axis_sizes))
+    axes = hlo_axes(mesh)
     if isinstance(mesh, AbstractMesh):
         return device_lists.Mesh(axes)
     own = mesh.devices.ravel().tolist()
@@ -91,6 +91,11 @@ def hlo_mesh(mesh: Mesh | AbstractMesh, devices: Sequence[Device | None]) -> dev
             "make the meshes of the same devices, or device_put the arguments to one mesh",
         )
     return device_lists.Mesh(axes, tuple(numbers[device] for device in own))
+
+
+def hlo_axes(mesh: Mesh | AbstractMesh) -> tuple[tuple[str, int], ...]:
+    """The names and sizes of a mesh's axes."""
+    return tuple(zip(_names(mesh), mesh.axis_sizes))
 
 
 def mesh_of_devices(where: device_lists.Mesh | None, devices: Sequence[Device]) -> Mesh:

@@ -19,7 +19,7 @@ TO_PARTS, TO_WHOLE, CONSTRAINT = "SPMDFullToShardShape", "SPMDShardToFullShape",
 BARRIER, GROUP = "PropagationBarrier", "ShardingGroup"
 
 # What differs from device to device by itself.
-_SOURCES = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID, *COLLECTIVES})
+SOURCES = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID, *COLLECTIVES})
 
 
 _TARGETS = (TO_PARTS, TO_WHOLE, CONSTRAINT, BARRIER, GROUP)
@@ -76,7 +76,7 @@ def _axes_of(
     own = frozenset() if said is None else annotations.manual_axes(said)
     if annotation(node) in (TO_PARTS, TO_WHOLE):
         return own
-    if node.opcode in _SOURCES and not own | of_operands:
+    if node.opcode in SOURCES and not own | of_operands:
         return frozenset(range(len(annotations.mesh.sizes)))
     return own | of_operands
 

@@ -23,6 +23,7 @@ from xla_backend.stablehlo.from_hlo_context import (
 )
 from xla_backend.stablehlo.ir import Block, Operation, Region
 from xla_backend.stablehlo.module import Module
+from xla_backend.stablehlo.to_shardy import write_in_shardy
 from xla_backend.stablehlo.types import FunctionType
 
 RULES: dict[Opcode, Rule] = {
@@ -32,13 +33,16 @@ RULES: dict[Opcode, Rule] = {
 }
 
 
-def module_from_hlo(module: HloModule, result_info: Sequence[str] = ()) -> Module:
+def module_from_hlo(
+    module: HloModule, result_info: Sequence[str] = (), *, in_shardy: bool = False
+) -> Module:
     """The StableHLO of an HLO module.
 
     Parameters and results that are tuples are taken apart into their leaves.
 
     Args:
       result_info: names of the results' leaves, written as `jax.result_info`.
+      in_shardy: with shardings in Shardy's dialect, in place of `mhlo.sharding` as HLO has them.
     Raises:
       UnimplementedError: an opcode or type has no StableHLO equivalent.
     """
@@ -60,6 +64,8 @@ def module_from_hlo(module: HloModule, result_info: Sequence[str] = ()) -> Modul
         main.attributes["res_attrs"] = tuple({"jax.result_info": name} for name in result_info)
     while program.pending:
         result.append(_function(program, program.pending.pop(0), "private"))
+    if in_shardy:
+        write_in_shardy(result)
     return result
 
 

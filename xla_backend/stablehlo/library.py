@@ -30,13 +30,18 @@ def parse_stablehlo(text: str, entry: str | None = None) -> HloModule:
 
 
 def module_to_stablehlo(
-    module: HloModule, *, result_info: Sequence[str] = (), debug_info: bool = False
+    module: HloModule,
+    *,
+    result_info: Sequence[str] = (),
+    debug_info: bool = False,
+    in_shardy: bool = False,
 ) -> str:
     """The StableHLO text of an HLO module, in the style of JAX.
 
     Args:
       result_info: names of the results' leaves, written as `jax.result_info`.
       debug_info: with locations.
+      in_shardy: with shardings in Shardy's dialect, in place of `mhlo.sharding` as HLO has them.
     Raises:
       UnimplementedError: an opcode has no StableHLO equivalent.
 
@@ -50,4 +55,5 @@ def module_to_stablehlo(
       }
     }
     """
-    return module_to_text(module_from_hlo(module, result_info), debug_info=debug_info)
+    converted = module_from_hlo(module, result_info, in_shardy=in_shardy)
+    return module_to_text(converted, debug_info=debug_info)

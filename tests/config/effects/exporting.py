@@ -60,9 +60,9 @@ def cumulative_reductions() -> tuple[bool, bool]:
 
 @effect(
     "jax_use_shardy_partitioner",
-    True,
-    default=("@Sharding", "{replicated}"),
-    changed=("sdy.sharding_constraint", '<@mesh, [{"rows"}, {}]>'),
+    False,
+    default=("sdy.sharding_constraint", '<@mesh, [{"rows"}, {}]>'),
+    changed=("@Sharding", "{mesh['rows'=1,'columns'=1], [{'rows'}, {}]}"),
 )
 def sharding_dialect() -> tuple[str, str]:
     """How the constraint of a program is written; it gives the same."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -81,6 +82,28 @@ def random_numbers() -> bool:
     return "4096]" not in text.split("ENTRY")[1]
 
 
+def written() -> list[str]:
+    """How an argument, a result, a constraint or a mesh, and a body that sees parts are written, in
+    the program and in what is exported."""
+    body = pyjax.shard_map(lambda x: x + 1, mesh=line(), in_specs=P("i"), out_specs=P("i"))
+    there = NamedSharding(line(), P("i"))
+    f = pyjax.jit(lambda x: body(x * 2), in_shardings=there, out_shardings=there)
+    lowered = f.lower(jnp.ones(8))
+    text = lowered.as_text()
+    assert str(lowered.compiler_ir()) == text
+    exported = pyjax.export.export(f)(jnp.ones(8)).mlir_module()
+    is_shardy = "sdy.sharding" in text
+    assert ("sdy.mesh" in exported) == is_shardy
+    first, *rest = [row for row in text.splitlines() if "@main" in row]
+    assert not rest
+    taken, _, given = first.partition("->")
+    both = [re.search("sdy.sharding|mhlo.sharding", part) for part in (taken, given)]
+    last = re.search("@Sharding|sdy.mesh", text)
+    around = re.search("@SPMDFullToShardShape|sdy.manual_computation", text)
+    found = [*both, last, around]
+    return [match[0] for match in found if match]
+
+
 ON_DEVICES: dict[str, Seen] = {
     "jax_num_cpu_devices": Seen(
         5, lambda: places(spread()), [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4], at_start=True
@@ -97,6 +120,12 @@ ON_DEVICES: dict[str, Seen] = {
     "jax_disallow_mesh_context_manager": Seen(
         True, with_mesh, "", "RuntimeError: the mesh context manager is disabled: `with me"
     ),
+    "jax_use_shardy_partitioner": Seen(
+        False,
+        written,
+        ["sdy.sharding", "sdy.sharding", "sdy.mesh", "sdy.manual_computation"],
+        ["mhlo.sharding", "@Sharding", "@SPMDFullToShardShape"],
+    ),
     "jax_threefry_partitionable": Seen(False, random_numbers, True, False),
 }
 
@@ -109,7 +138,7 @@ ON_ONE = frozenset(
     jax_cpu_get_global_topology_timeout_minutes jax_cpu_memory_limit jax_cuda_memory_fraction
     jax_cuda_visible_devices jax_distributed_debug jax_enable_empty_arrays jax_gpu_group_products
     jax_mock_gpu_topology jax_native_dispatch jax_num_threads jax_pmap_no_rank_reduction
-    jax_pmap_shmap_merge jax_use_shardy_partitioner
+    jax_pmap_shmap_merge
     jax_platform_name jax_platforms jax_remove_custom_partitioning_ptr_from_cache_key
     jax_transfer_guard jax_transfer_guard_device_to_device jax_transfer_guard_device_to_host
     jax_transfer_guard_host_to_device jax_use_magma jax_xla_backend mock_num_gpu_processes
