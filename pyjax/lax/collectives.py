@@ -24,10 +24,12 @@ from pyjax.core.errors import fail
 from pyjax.core.manual_types import check_no_sum, moved, one_state, state_along, states_along
 from pyjax.core.primitive import Primitive
 from pyjax.core.structural import preduced_p, pvary, unreduced_psum_p
+from pyjax.core.trace import state
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import not_mapped
 from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported
+from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.varying import Variation, as_typed, joined, varying_rules
 from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
@@ -235,7 +237,8 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
     if not leaves or not names:
         return tree_unflatten(tree, leaves)
     mesh = axis_env.mesh_axes(names)
-    leaves = [_of_result_type(v, strong=bool(mesh) and not options.check_vma.value) for v in leaves]
+    strong = bool(mesh and not options.check_vma.value) or any(map(is_staging, state.traces))
+    leaves = [_of_result_type(v, strong) for v in leaves]
     if name == "psum":
         leaves = [
             convert_element_type(v, np.int32) if dtype_of(v) == np.bool_ else v for v in leaves
@@ -261,8 +264,8 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
 
 
 def _of_result_type(x: Any, strong: bool) -> Any:
-    """Results are weak where operands are, as in the reference, but in a shard_map that does not
-    check types."""
+    """Results are weak where operands are, as in the reference, but in what is staged, and in a
+    shard_map that does not check types."""
     weak = aval_of(x).weak_type
     if weak and strong:
         return convert_element_type(x, dtype_of(x))

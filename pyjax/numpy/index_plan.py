@@ -20,7 +20,8 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.errors import NonConcreteBooleanIndexError, fail, new_error
-from pyjax.core.trace import Tracer
+from pyjax.core.trace import Tracer, entered, state
+from pyjax.interpreters.staging import is_staging
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative
 
@@ -302,6 +303,8 @@ def check_index_width(entry: int, size: int) -> None:
     Raises:
       OverflowError: it is wider.
     """
+    if entered and any(map(is_staging, state.traces)):
+        return  # clamped in the program, where checkify finds it
     bounds = np.iinfo(dtypes.canonicalize_dtype(np.int64))
     if not bounds.min <= entry <= bounds.max:
         raise new_error(

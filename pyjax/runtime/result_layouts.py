@@ -236,8 +236,8 @@ def _sharding(layout: Known, default: Mesh | None, ndim: int, device: Device) ->
         return None
     # Along explicit axes nothing splits a result that its type does not say to be split.
     explicit = layout.mesh.explicit_axes
-    others = {*layout.mesh.axis_names} - {*explicit}
-    entries = [kept(entry, others) for entry in layout.entries]
+    left_open = {*layout.mesh.axis_names} - {*explicit}
+    entries = [kept(entry, left_open) for entry in layout.entries]
     if not explicit:  # the compiler's: what it does not split goes unsaid
         while entries and entries[-1] is None:
             entries.pop()

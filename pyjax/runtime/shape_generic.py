@@ -17,6 +17,7 @@ import numpy as np
 from pyjax._config.registry import trace_context
 from pyjax.core.avals import ShapedArray
 from pyjax.core.compile_log import LOWERING, compiling, timed
+from pyjax.core.dtypes import canonicalize_dtype
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, bind_eqn, eval_jaxpr
@@ -93,6 +94,8 @@ def _find_for_axes(
     largest = max([_size(a.shape) for a in avals if isinstance(a, ShapedArray)], default=0)
     if largest > _LARGEST_OF_AXES:
         return None
+    if not all(map(_is_canonical, closed.jaxpr.eqns)):
+        return None  # wide numbers of a block that has ended, in which it was traced
     axes = axes_of(closed)
     if axes is None or not 0 < len(axes.sizes) <= len(STAND_INS):
         return None
@@ -112,6 +115,12 @@ def _find_for_axes(
     if executable is None:
         return None
     return Generic(executable, axes.scalars, _calls(executable, largest, axes.sizes[-1]))
+
+
+def _is_canonical(eqn: JaxprEqn) -> bool:
+    """Whether its results have dtypes that are made here and now."""
+    types = [v.aval.dtype for v in eqn.outvars if isinstance(v.aval, ShapedArray)]
+    return all(not isinstance(t, np.dtype) or canonicalize_dtype(t) == t for t in types)
 
 
 def _calls(executable: LoadedExecutable, largest: int, row: int) -> int:

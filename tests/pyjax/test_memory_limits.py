@@ -104,7 +104,7 @@ def test_a_large_array_goes_back_to_the_system() -> None:
         def resident():
             return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
 
-        jnp.ones(1 << 18).block_until_ready()  # the compiler stays
+        jnp.ones(1 << 27).block_until_ready().delete()  # the compiler stays
         before = resident()
         x = jnp.ones(1 << 27).block_until_ready()
         during = resident()

@@ -91,7 +91,7 @@ def test_the_compiler_needs_no_scipy(tmp_path):
 def test_the_compiler_loads_neither_the_evaluator_nor_the_partitioner(tmp_path):
     """Nor what runs kernels in Python: a program for one device, without constants to fold, needs
     none of them."""
-    _, modules = run(tmp_path, "fused")
+    _, modules = run(tmp_path, "product")
     assert "xla_backend.targets.cpu.compiler" in modules
     not_needed = (
         "xla_backend.hlo.evaluator", "xla_backend.kernels.interpreter", "xla_backend.spmd.pipeline",

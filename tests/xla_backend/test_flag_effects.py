@@ -395,6 +395,8 @@ def test_every_acting_flag_is_in_a_test() -> None:
     elsewhere = {
         "xla_cpu_collective_call_warn_stuck_timeout_seconds",  # tests/pyjax/distributed
         "xla_cpu_collective_timeout_seconds",  # tests/pyjax/distributed
+        # tests/xla_backend/targets/cpu/test_overlapping_meetings.py
+        "xla_cpu_enable_concurrency_optimized_scheduler",
         "xla_force_host_platform_device_count",  # tests/pyjax/test_sharding.py
     }
     tested = set(re.findall(r"xla_\w+", "".join(texts))) | elsewhere

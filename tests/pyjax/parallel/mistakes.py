@@ -63,7 +63,7 @@ PARTS = ("all devices have parts of one shape", "pad the array, use another mesh
 INCOMPATIBLE = ("all arrays of a program lie over the same devices", "make all meshes of the same")
 UNBOUND = ("need an enclosing map over that axis", "vmap\\(f, axis_name='k'\\)")
 GONE = ("its memory was given away", "keep the function's result instead, or do not donate")
-STAYS = ("an array that was put somewhere stays there", "device_put")
+STAYS = ("an array that was put somewhere is moved to other devices", "device_put")
 NAMES = ("each axis has a name and a size", "as many names as sizes")
 
 

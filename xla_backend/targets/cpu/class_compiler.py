@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
@@ -67,6 +70,7 @@ class ClassCompiler:
         self.module = module
         self._stand_ins = tuple(stand_ins)
         self._options = options
+        known = _constants(module)
         self._run(
             module,
             [
@@ -80,6 +84,8 @@ class ClassCompiler:
         )
         assert module.entry is not None
         check_forms(module.entry, self._stand_ins)
+        if any(_may_be_a_size(*constant) for constant in _constants(module) - known):
+            raise UnimplementedError("a constant was computed from a stand-in of a size")
         nodes = module.entry.post_order()
         # Those that look for an extreme and its place find the same in any order.
         self._reductions = [n for n in nodes if _has_order(n)]
@@ -143,6 +149,23 @@ class ClassCompiler:
         _write_entry(writer, kernel)
         object_code = objects.compile_object(writer.to_text(), target, cache=True)
         return CompiledClass(object_code, tuple(node.shape for node in lowering.temporaries))
+
+
+def _constants(module: HloModule) -> set[tuple[str, bytes]]:
+    """Types and bits of the scalar constants of a module."""
+    nodes = [node for computation in module.computations for node in computation]
+    arrays = [n.literal_array for n in nodes if n.is_constant and not n.shape.is_tuple]
+    return {(array.dtype.str, array.tobytes()) for array in arrays if array.size == 1}
+
+
+def _may_be_a_size(dtype: str, bits: bytes) -> bool:
+    """Whether a constant that passes made may come of a stand-in, as the count of what was spread
+    does: integers may have wrapped around, of floats it would be large, or small by a division."""
+    value = np.frombuffer(bits, dtype)[0]
+    if value.dtype.kind not in "fc":
+        return True
+    size = abs(value)
+    return not (size == 0 or 1e-5 < size < 1e5)
 
 
 def _has_order(node: Instruction) -> bool:

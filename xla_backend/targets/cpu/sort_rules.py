@@ -6,8 +6,9 @@ of the k largest, it finds no others."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from xla_backend.hlo.attributes import FusionKind, IotaAttributes, SortAttributes
+from xla_backend.hlo.attributes import IotaAttributes, SortAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
@@ -81,14 +82,14 @@ def _keys_of(node: Instruction) -> list[SortKey] | None:
 
 
 @RULES.runs(Opcode.IOTA)
-def _iota(builder: ProgramBuilder, node: Instruction) -> list[Step]:
-    """Numbers of places that nothing but sorts permute are the permutation: no array has them."""
-    if node.is_root or not all(_numbers_places(user, node) for user in node.users):
-        return builder.launch(node)
-    return []
+def _iota(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
+    return [] if are_places(node) else builder.launch(node)
 
 
-RULES.fusions[FusionKind.LOOP] = _iota
+def are_places(node: Instruction) -> bool:
+    """Whether these are numbers of places that nothing but sorts permute: they are the permutation,
+    and no array has them."""
+    return not node.is_root and all(_numbers_places(user, node) for user in node.users)
 
 
 def _numbers_places(node: Instruction, given: Instruction) -> bool:

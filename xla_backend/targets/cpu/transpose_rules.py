@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xla_backend.hlo.attributes import DimensionsAttributes, FusionKind
+from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.program.build import ProgramBuilder
@@ -23,12 +23,10 @@ def _transpose(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
     return _moved(builder, node, node)
 
 
-def _loops(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
+def loops(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
+    """The steps of a loop fusion: the routine, if it only transposes."""
     transpose = _only_transpose(node)
     return builder.launch(node) if transpose is None else _moved(builder, node, transpose)
-
-
-RULES.fusions[FusionKind.LOOP] = _loops
 
 
 def _moved(builder: ProgramBuilder, node: Instruction, transpose: Instruction) -> Sequence[Step]:
