@@ -155,7 +155,7 @@ class Axes:
             if type(atom) is not Literal:
                 return known[atom]
             # Those that are no integers may be converted to some.
-            if atom.aval.dtype.kind in "iuf" and atom.val in NO_NUMBERS:
+            if atom.aval.dtype.kind in "iuf" and float(atom.val) in NO_NUMBERS:
                 raise _OtherProgram
             return atom
 
