@@ -7,12 +7,8 @@ fortieth row, `make test-slow` at all.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -21,24 +17,15 @@ from tests.collectives.calls import CALLS, CALLS_OF_TWO, CENTRAL, CENTRAL_OF_TWO
 from tests.collectives.known import KNOWN, reason_of
 from tests.collectives.recorded import load
 from tests.collectives.rows import OF_ONE, OF_TWO, ROWS, row_of
+from tests.eight_devices import printed
 
-ROOT = Path(__file__).resolve().parents[2]
 _STEP = 40
 _SAMPLE = frozenset(list(ROWS)[_STEP // 2 :: _STEP])
 
 
 def outcomes(keys: Sequence[str]) -> dict[str, compare.Outcome]:
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.collectives.worker"],
-        input="\n".join(keys),
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        cwd=ROOT,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"},
-    )
-    assert run.returncode == 0, run.stderr[-10_000:]
-    return dict(zip(keys, map(json.loads, run.stdout.splitlines()), strict=True))
+    lines = printed("tests.collectives.worker", given="\n".join(keys), timeout=1200).splitlines()
+    return dict(zip(keys, map(json.loads, lines), strict=True))
 
 
 @cache

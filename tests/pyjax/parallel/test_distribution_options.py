@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +11,9 @@ from pyjax._config import options_devices
 from pyjax._config.registry import Option, all_options, environment_names
 
 from tests.config.effects.rows import ROWS
+from tests.eight_devices import printed
 from tests.pyjax.parallel.distribution_options import INERT, ON_DEVICES, ON_ONE
 
-ROOT = Path(__file__).resolve().parents[3]
 # What names of such options have in them, wherever they are declared.
 WORDS = (
     "collective|distribut|device|process|host|topology|mesh|shmap|pmap|shard|partition|vma|pcast|"
@@ -32,9 +28,6 @@ NOT_OF_THEM = frozenset(
 )
 
 
-EIGHT = {"JAX_NUM_CPU_DEVICES": "8"}
-
-
 def area() -> set[str]:
     """All options that distribute programs."""
     declared = {o.name for o in vars(options_devices).values() if isinstance(o, Option)}
@@ -43,16 +36,8 @@ def area() -> set[str]:
 
 
 def looked(*arguments: str, **environment: str) -> Any:
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.pyjax.parallel.distribution_options", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=ROOT,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", **(environment or EIGHT)},
-    )
-    assert run.returncode == 0, run.stderr[-5000:]
-    return json.loads(run.stdout)
+    module = "tests.pyjax.parallel.distribution_options"
+    return json.loads(printed(module, *arguments, **environment))
 
 
 @pytest.fixture(scope="module")

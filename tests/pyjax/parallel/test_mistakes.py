@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.eight_devices import printed
 from tests.pyjax.parallel.mistakes import IN_ONE_LINE, MISTAKES
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, list[str]]:
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.pyjax.parallel.mistakes"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        cwd=ROOT,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "8"},
-    )
-    assert run.returncode == 0, run.stderr[-5000:]
-    return json.loads(run.stdout)
+    return json.loads(printed("tests.pyjax.parallel.mistakes"))
 
 
 @pytest.mark.parametrize("name", MISTAKES)
