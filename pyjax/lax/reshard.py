@@ -126,7 +126,7 @@ def broadcast_alike(arrays: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
         split = split._replace(entries=(None,) * (len(shape) - len(split.entries)) + split.entries)
     found = []
     for x, aval in zip(arrays, avals):
-        if aval.shape != shape:
+        if aval.ndim != len(shape) or aval.shape != shape:
             dims = range(len(shape) - aval.ndim, len(shape))
             x = broadcast_in_dim(x, shape, tuple(dims))
         found.append(x if mesh is None else as_split(x, split))

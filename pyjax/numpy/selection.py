@@ -14,7 +14,6 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.core.traceback_filter import api_boundary
-from pyjax.core.traced_sizes import is_known
 from pyjax.lax.reshard import broadcast_alike
 from pyjax.numpy import util
 from pyjax.numpy.eager import one_program
@@ -46,9 +45,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
 def _broadcast(arrays: Sequence[Any], shape: tuple[int, ...]) -> Sequence[Any]:
     """Arrays broadcast to a shape. Along mesh axes of type Explicit those of other shapes take part
     in how all are split; arrays of the shape alone are left as they are."""
-    if not all(is_known(s) for s in (shape, *[x.shape for x in arrays])):
-        return [util.broadcast_array(x, shape) for x in arrays]
-    if all(x.shape == shape for x in arrays):
+    if all(x.ndim == len(shape) and x.shape == shape for x in arrays):
         return arrays
     return broadcast_alike(arrays, shape)
 

@@ -15,6 +15,7 @@ from xla_backend.passes.dce import has_side_effect
 from xla_backend.passes.fusion import control_flow_computations
 from xla_backend.passes.fusion_rules import FREE_ALIASES
 from xla_backend.passes.memory_schedule import Liveness
+from xla_backend.passes.scheduler import definition
 
 _NAMES = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE}
 # How much more memory a computation may need.
@@ -90,10 +91,10 @@ def _needs(node: Instruction, waiting: Sequence[Instruction]) -> bool:
 
 def _overwrites(node: Instruction, waiting: Sequence[Instruction]) -> bool:
     """Whether the node's results take the memory of what a collective still has to read."""
-    written = {_definition(node.operands[number]) for number, _ in in_place_operands(node)}
+    written = {definition(node.operands[number]) for number, _ in in_place_operands(node)}
     if not written:
         return False
-    return any(_definition(operand) in written for each in waiting for operand in each.operands)
+    return any(definition(operand) in written for each in waiting for operand in each.operands)
 
 
 def _is_fixed(node: Instruction) -> bool:
@@ -102,9 +103,3 @@ def _is_fixed(node: Instruction) -> bool:
 
 
 _CONTROL_FLOW = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})
-
-
-def _definition(node: Instruction) -> Instruction:
-    while node.opcode in FREE_ALIASES or node.opcode is Opcode.GET_TUPLE_ELEMENT:
-        node = node.operands[0]
-    return node

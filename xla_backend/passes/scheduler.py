@@ -17,7 +17,6 @@ from xla_backend.passes.memory_schedule import best_order
 # Of what would write over one value only one can do so without a copy: few are tried.
 _MAX_WRITERS = 16
 _MAX_SEARCH = 2000
-_FREE = FREE_ALIASES | {Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE}
 
 
 class Scheduler(HloPass):
@@ -193,11 +192,12 @@ def _overwrites(computation: Computation) -> list[tuple[Instruction, Instruction
         }
         for i, element in enumerate(root.operands):
             if i in old and element is not old[i]:
-                pairs.append((_definition(element), old[i]))
+                pairs.append((definition(element), old[i]))
     return pairs
 
 
-def _definition(node: Instruction) -> Instruction:
+def definition(node: Instruction) -> Instruction:
+    """What a relabelling, or an element of a tuple, is of."""
     while node.opcode in FREE_ALIASES or node.opcode is Opcode.GET_TUPLE_ELEMENT:
         node = node.operands[0]
     return node

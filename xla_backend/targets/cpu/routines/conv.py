@@ -41,6 +41,7 @@ from xla_backend.targets.cpu.routines.gemm_context import PRODUCT, parameters
 from xla_backend.targets.cpu.routines.gemm_paths import ANY, Path, symbol_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.workspace import emit_workspace
 
 _SPATIAL = ("0", "1", "2")
@@ -62,7 +63,10 @@ FIELDS: tuple[str, ...] = (
 )  # fmt: skip
 _SLOT = {name: i for i, name in enumerate(FIELDS)}
 # Slots of the task context: x, w (packed), out, dims, and how pixels are tiled.
-_CTX = ("x", "w", "out", "dims", "rows_per_tile", "row_tiles", "columns_per_tile", "column_tiles")
+_CONTEXT = TaskContext(
+    ("x", "w", "out", "dims", "rows_per_tile", "row_tiles", "columns_per_tile", "column_tiles"),
+    pointers=4,
+)
 _TILE_BYTES = 192 * 1024
 _MIN_PIXELS = 48
 # A window this many times larger than the output is the depth of one product.
@@ -135,19 +139,14 @@ def _emit_pack_weights(module: ModuleWriter, t: GemmType, prefix: str) -> None:
     w.ret()
 
 
-def _context(w: FunctionWriter, name: str) -> str:
-    ty = "ptr" if name in _CTX[:4] else "i64"
-    return w.load_invariant(ty, w.gep("i64", "%ctx", _CTX.index(name)), 8)
-
-
 def _emit_tile_task(module: ModuleWriter, t: GemmType, prefix: str) -> None:
     """void task(ctx, block): block = ((image * groups + group) * row tiles + r) * column tiles +
     c.
     """
     w = module.function(f"{prefix}.tile", [("ptr", "ctx"), ("i64", "block")], internal=True)
-    d = Dims(w, _context(w, "dims"))
+    d = Dims(w, _CONTEXT.field(w, "dims"))
     elem, out_elem = element_type(t), element_type(t, "target")
-    column_tiles, row_tiles = _context(w, "column_tiles"), _context(w, "row_tiles")
+    column_tiles, row_tiles = _CONTEXT.field(w, "column_tiles"), _CONTEXT.field(w, "row_tiles")
 
     def split(value: str, by: str) -> tuple[str, str]:
         q = w.op("udiv", "i64", value, by)
@@ -157,24 +156,24 @@ def _emit_tile_task(module: ModuleWriter, t: GemmType, prefix: str) -> None:
     rest, row_tile = split(rest, row_tiles)
     image, group = split(rest, d["groups"])
     rows = w.imul(d["out0"], d["out1"])
-    row_lo = w.imul(row_tile, _context(w, "rows_per_tile"))
-    row_hi = w.imin(w.iadd(row_lo, _context(w, "rows_per_tile")), rows)
-    col_lo = w.imul(column_tile, _context(w, "columns_per_tile"))
-    col_hi = w.imin(w.iadd(col_lo, _context(w, "columns_per_tile")), d["out2"])
+    row_lo = w.imul(row_tile, _CONTEXT.field(w, "rows_per_tile"))
+    row_hi = w.imin(w.iadd(row_lo, _CONTEXT.field(w, "rows_per_tile")), rows)
+    col_lo = w.imul(column_tile, _CONTEXT.field(w, "columns_per_tile"))
+    col_hi = w.imin(w.iadd(col_lo, _CONTEXT.field(w, "columns_per_tile")), d["out2"])
     width = w.isub(col_hi, col_lo)
     pixels = w.imul(w.isub(row_hi, row_lo), width)
     depth = w.imul(d.taps(), d["ci"])
     x_offset = w.iadd(w.imul(image, d["xb"]), w.imul(group, d["xg"]))
-    x = w.gep(elem, _context(w, "x"), x_offset)
+    x = w.gep(elem, _CONTEXT.field(w, "x"), x_offset)
     size = t.source.byte_size
     block = w.call("pyjax.workspace.take", "ptr", [("i64", w.imul(w.imul(pixels, depth), size))])
     tile = w.gep("i8", block, 64)
-    weights = w.gep(elem, _context(w, "w"), w.imul(w.imul(group, depth), d["co"]))
+    weights = w.gep(elem, _CONTEXT.field(w, "w"), w.imul(w.imul(group, depth), d["co"]))
     outer, inner = split(row_lo, d["out1"])
     out_offset = w.iadd(w.imul(image, d["ob"]), w.imul(group, d["og"]))
     for index, name in ((outer, "o0"), (inner, "o1"), (col_lo, "o2")):
         out_offset = w.iadd(out_offset, w.imul(index, d[name]))
-    out = w.gep(out_elem, _context(w, "out"), out_offset)
+    out = w.gep(out_elem, _CONTEXT.field(w, "out"), out_offset)
     unfold_args = [("ptr", x), ("ptr", tile), ("ptr", d.ptr)]
     unfold_args += [("i64", v) for v in (row_lo, row_hi, col_lo, col_hi)]
     channels_last = w.cmp("eq", "i64", d["oc"], "1")
@@ -413,10 +412,8 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
         return w.op("udiv", "i64", w.iadd(count, w.isub(each, 1)), each)
 
     row_tiles, column_tiles = tiles(rows, per_tile), tiles(d["out2"], columns)
-    context = w.alloca("i64", len(_CTX), 8)
     values = ("%x", packed, "%out", "%dims", per_tile, row_tiles, columns, column_tiles)
-    for i, value in enumerate(values):
-        w.store("ptr" if i < 4 else "i64", value, w.gep("i64", context, i), 8)
+    context = _CONTEXT.make(w, values)
     blocks = w.imul(w.imul(d["n"], d["groups"]), w.imul(row_tiles, column_tiles))
     args = [("ptr", f"@{prefix}.tile"), ("ptr", context), ("i64", blocks)]
     w.call("pyjax_parallel_for_polled", "void", args)

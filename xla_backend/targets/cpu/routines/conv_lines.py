@@ -14,18 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 from xla_backend.llvm.types import const
-from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 
-_SLOTS = ("x", "w", "out", "dims", "channels", "blocks")
+_CONTEXT = TaskContext(("x", "w", "out", "dims", "channels", "blocks"), pointers=4)
 # Output channels of a task: enough for the threads where there are few, and more work for each
 # element of x where there are many.
 _FEW, _NARROW, _WIDE = 128, 32, 64
-
-
-def _slot(w: FunctionWriter, name: str) -> str:
-    i = _SLOTS.index(name)
-    return w.load_invariant("ptr" if i < 4 else "i64", w.gep("i64", "%ctx", i), 8)
 
 
 def emit_line_products(
@@ -40,9 +36,7 @@ def emit_line_products(
     few = w.cmp("sle", "i64", d["co"], str(_FEW))
     channels = w.select(few, "i64", str(_NARROW), str(_WIDE))
     blocks = w.op("udiv", "i64", w.iadd(d["co"], w.isub(channels, 1)), channels)
-    context = w.alloca("i64", len(_SLOTS), 8)
-    for i, value in enumerate(("%x", "%w", "%out", "%dims", channels, blocks)):
-        w.store("ptr" if i < 4 else "i64", value, w.gep("i64", context, i), 8)
+    context = _CONTEXT.make(w, ("%x", "%w", "%out", "%dims", channels, blocks))
     args = [("ptr", f"@{prefix}.lines.task"), ("ptr", context)]
     w.call("pyjax_parallel_for_polled", "void", [*args, ("i64", w.imul(blocks, d["out2"]))])
     w.ret()
@@ -51,13 +45,15 @@ def emit_line_products(
 def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
     name = f"{prefix}.lines.task"
     w = module.function(name, [("ptr", "ctx"), ("i64", "block")], internal=True)
-    d = dims(w, _slot(w, "dims"))
+    d = dims(w, _CONTEXT.field(w, "dims"))
     elem, size = f"i{8 * t.source.byte_size}", t.source.byte_size
-    place = w.op("udiv", "i64", "%block", _slot(w, "blocks"))
-    first = w.imul(w.isub("%block", w.imul(place, _slot(w, "blocks"))), _slot(w, "channels"))
-    count = w.imin(_slot(w, "channels"), w.isub(d["co"], first))
+    place = w.op("udiv", "i64", "%block", _CONTEXT.field(w, "blocks"))
+    first = w.imul(
+        w.isub("%block", w.imul(place, _CONTEXT.field(w, "blocks"))), _CONTEXT.field(w, "channels")
+    )
+    count = w.imin(_CONTEXT.field(w, "channels"), w.isub(d["co"], first))
     out = w.iadd(w.imul(place, d["o2"]), w.imul(first, d["oc"]))
-    out = w.gep(elem, _slot(w, "out"), out)
+    out = w.gep(elem, _CONTEXT.field(w, "out"), out)
     # Taps c with 0 <= c * dilation + shift < in2.
     shift = w.isub(w.imul(place, d["stride2"]), d["pad2"])
     step = d["wdil2"]
@@ -70,9 +66,9 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
     low = taps_below(w.isub(0, shift))
     depth = w.imax(w.isub(taps_below(w.isub(d["in2"], shift)), low), 0)
     image = w.imul(w.iadd(w.imul(low, step), shift), d["x2"])
-    image = w.gep(elem, _slot(w, "x"), image)
+    image = w.gep(elem, _CONTEXT.field(w, "x"), image)
     window = w.iadd(w.imul(low, d["w2"]), w.imul(first, d["wo"]))
-    window = w.gep(elem, _slot(w, "w"), window)
+    window = w.gep(elem, _CONTEXT.field(w, "w"), window)
 
     def products(target: str, pitch: str) -> None:
         with w.loop("0", d["ci"]) as i:

@@ -26,18 +26,15 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
 )
 from xla_backend.targets.cpu.routines.gemm_split import split_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, tile_for
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 
 _COLUMNS = 96
 _MATRIX_BYTES = 512 * 1024
 # Elements between columns: windows of a power of two would all begin in one set of the cache.
 _GAP = 16
-_SLOTS = ("x", "w", "out", "dims", "product", "images", "blocks", "lines")
-_POINTERS = 5
-
-
-def _slot(w: FunctionWriter, name: str) -> str:
-    i = _SLOTS.index(name)
-    return w.load_invariant("ptr" if i < _POINTERS else "i64", w.gep("i64", "%ctx", i), 8)
+_CONTEXT = TaskContext(
+    ("x", "w", "out", "dims", "product", "images", "blocks", "lines"), pointers=5
+)
 
 
 def _ceil(w: FunctionWriter, a: str, b: str | int) -> str:
@@ -106,9 +103,8 @@ def emit_window_products(
     line = w.imul(w.imul(images, pixels), w.imul(d["win2"], t.source.byte_size))
     lines = w.op("udiv", "i64", str(_MATRIX_BYTES), w.imax(line, 1))
     lines = w.imax(w.imin(lines, d["win1"]), 1)
-    context = w.alloca("i64", len(_SLOTS), 8)
-    for i, value in enumerate(("%x", "%w", "%out", "%dims", "%product", images, blocks, lines)):
-        w.store("ptr" if i < _POINTERS else "i64", value, w.gep("i64", context, i), 8)
+    values = ("%x", "%w", "%out", "%dims", "%product", images, blocks, lines)
+    context = _CONTEXT.make(w, values)
     args = [("ptr", f"@{prefix}.windows.task"), ("ptr", context)]
     w.call("pyjax_parallel_for_polled", "void", [*args, ("i64", w.imul(blocks, d["groups"]))])
     w.ret()
@@ -117,14 +113,16 @@ def emit_window_products(
 def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
     name = f"{prefix}.windows.task"
     w = module.function(name, [("ptr", "ctx"), ("i64", "block")], internal=True)
-    d = dims(w, _slot(w, "dims"))
+    d = dims(w, _CONTEXT.field(w, "dims"))
     elem, size = f"i{8 * t.source.byte_size}", t.source.byte_size
-    group = w.op("udiv", "i64", "%block", _slot(w, "blocks"))
-    first = w.imul(w.isub("%block", w.imul(group, _slot(w, "blocks"))), _slot(w, "images"))
-    images = w.imin(_slot(w, "images"), w.isub(d["n"], first))
+    group = w.op("udiv", "i64", "%block", _CONTEXT.field(w, "blocks"))
+    first = w.imul(
+        w.isub("%block", w.imul(group, _CONTEXT.field(w, "blocks"))), _CONTEXT.field(w, "images")
+    )
+    images = w.imin(_CONTEXT.field(w, "images"), w.isub(d["n"], first))
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
     columns = w.imul(images, pixels)
-    lines = _slot(w, "lines")
+    lines = _CONTEXT.field(w, "lines")
     longest = w.iadd(w.imul(lines, d["win2"]), _GAP)
     matrix_bytes = w.imul(w.imul(columns, size), longest)
     matrix_bytes = w.op("and", "i64", w.iadd(matrix_bytes, 127), "-64")
@@ -134,8 +132,8 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
     matrix = w.gep("i8", block, 64)
     result = w.gep("i8", matrix, matrix_bytes)
     x = w.iadd(w.imul(group, d["xg"]), w.imul(first, d["xb"]))
-    x = w.gep(elem, _slot(w, "x"), x)
-    weights = w.gep(elem, _slot(w, "w"), w.imul(group, d["wg"]))
+    x = w.gep(elem, _CONTEXT.field(w, "x"), x)
+    weights = w.gep(elem, _CONTEXT.field(w, "w"), w.imul(group, d["wg"]))
     together = _images_together(w, d)
     # Columns of a whole window each are rows of the transposed product, whose weights then are in
     # order, too.
@@ -173,9 +171,9 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
         either([values[0], *values[:0:-1]], [taps[0], *taps[:0:-1]])
         pitch = w.select(swaps, "i64", d["co"], columns)
         args += [("ptr", result), ("i64", pitch), ("i64", flags)]
-        w.call_pointer(_slot(w, "product"), "void", args)
+        w.call_pointer(_CONTEXT.field(w, "product"), "void", args)
     out = w.iadd(w.imul(group, d["og"]), w.imul(first, d["ob"]))
-    out = w.gep(elem, _slot(w, "out"), out)
+    out = w.gep(elem, _CONTEXT.field(w, "out"), out)
     with ExitStack() as nest:
         o = nest.enter_context(w.loop("0", d["co"]))
         p0, p1, p2 = (nest.enter_context(w.loop("0", d[f"out{s}"])) for s in "012")

@@ -34,7 +34,6 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.meeting_layout import (
     CAME,
     EPOCH,
-    HEADER_BYTES,
     HERE,
     OWN_TABLE,
     READY,
@@ -49,10 +48,14 @@ from xla_backend.targets.cpu.routines.meeting_words import (
     is_over,
     load_word,
     members_here,
-    store_word,
     word_at,
 )
-from xla_backend.targets.cpu.routines.meetings import emit_waiting
+from xla_backend.targets.cpu.routines.meetings import (
+    come_again,
+    emit_waiting,
+    wait_noted,
+    wait_to_the_end,
+)
 from xla_backend.targets.cpu.routines.registry import register_group
 
 # The count of who waits begins above the bits that count them.
@@ -185,16 +188,10 @@ def _meet_later(module: ModuleWriter) -> None:
         return w.if_else(is_over(w, came), ["i32"], lambda: ["0"], wait)
 
     def wait() -> list[str]:
-        mine = w.gep("i32", w.gep("i8", "%session", HEADER_BYTES), "%participant")
-        store_word(w, mine, 0, w.cast("trunc", "i64", "%number", "i32"))
         epoch = w.load("i32", word_at(w, "%state", EPOCH))
-        place = [("ptr", "%session"), ("ptr", "%place")]
-        w.call("pyjax.stand_still_here", "void", [*place, ("i32", epoch)])
-        status = w.call("pyjax.wait_for_members", "i32", [*place, ("i32", came)])
-        # Who has given up stays where it was seen last.
-        with w.if_(w.cmp("eq", "i32", status, "0")):
-            store_word(w, mine, 0, "0")
-        return [status]
+        here = [("ptr", "%session"), ("ptr", "%place"), ("i32", epoch)]
+        still = lambda: w.call("pyjax.stand_still_here", "void", here)
+        return [wait_noted(w, came, still)]
 
     not_come = w.cmp("eq", "i32", came, str(_NOT_COME))
     w.ret("i32", *w.if_else(not_come, ["i32"], with_others, here))
@@ -203,11 +200,7 @@ def _meet_later(module: ModuleWriter) -> None:
 def _ready(module: ModuleWriter) -> None:
     parameters = [("ptr", "place"), ("i64", "size"), ("ptr", "state")]
     w = module.function("pyjax_ready", parameters)
-    members = ("i32", members_here(w))
-    came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
-    with w.if_(w.cmp("eq", "i32", came, "0")):
-        w.call("pyjax.wake_members", "void", [("ptr", "%place")])
-    w.store("i32", came, word_at(w, "%state", READY))
+    w.store("i32", come_again(w), word_at(w, "%state", READY))
     w.ret()
 
 
@@ -216,12 +209,5 @@ def _part(module: ModuleWriter) -> None:
     w = module.function("pyjax_part", parameters)
     came = w.load("i32", word_at(w, "%state", READY))
     with w.if_(w.cmp("ne", "i32", came, "0")):
-        place = [("ptr", "%place"), ("i32", came)]
-        w.call("pyjax.spin", "void", [("ptr", "%session"), *place])
-
-        def nap(_: list[str]) -> list[str]:
-            w.call("pyjax.nap", "void", place)
-            return []
-
-        w.while_([], lambda _: w.not_("i1", is_over(w, came)), nap)
+        wait_to_the_end(w, came)
     w.ret()

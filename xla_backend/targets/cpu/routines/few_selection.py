@@ -15,6 +15,7 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES, emit_entry
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 
 FEW = 32
 SUFFIX = ".few"
@@ -84,10 +85,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     insert = _emit_insert(module, t)
     ty = int_type(t)
     w = module.function(f"few.{t}", [("ptr", "ctx"), ("i64", "row")], internal=True)
-    keys, perm, _, n, first, flags = (
-        w.load_invariant("ptr" if i < 2 else "i64", w.gep("i64", "%ctx", i), 8)
-        for i in range(len(FIELDS))
-    )
+    keys, perm, _, n, first, flags = TaskContext(FIELDS, pointers=2).fields(w)
     source = w.gep(ty, keys, w.imul("%row", n))
     flip = flip_of(w, flags, ty)
     kept, places = (

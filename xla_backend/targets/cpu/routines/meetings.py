@@ -31,6 +31,8 @@ How a session is laid out is in `meeting_layout`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xla_backend.llvm.types import const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.meeting_layout import (
@@ -252,6 +254,20 @@ _MEETING = (
 )  # fmt: skip
 
 
+def wait_noted(w: FunctionWriter, came: str, stand_still: Callable[[], object]) -> str:
+    """Wait as a participant that messages tell the meeting of: 0 when all members have come, else
+    why this one has given up. `stand_still` counts it as one that does not go on by itself."""
+    mine = w.gep("i32", w.gep("i8", "%session", HEADER_BYTES), "%participant")
+    store_word(w, mine, 0, w.cast("trunc", "i64", "%number", "i32"))
+    stand_still()
+    arguments = [("ptr", "%session"), ("ptr", "%place"), ("i32", came)]
+    status = w.call("pyjax.wait_for_members", "i32", arguments)
+    # Who has given up stays where it was seen last.
+    with w.if_(w.cmp("eq", "i32", status, "0")):
+        store_word(w, mine, 0, "0")
+    return status
+
+
 def _meet_here(module: ModuleWriter) -> None:
     """i32 meet_here(...): as pyjax_meet, of the members that are in this process; -1 for the last
     one to come. Only members of other processes may still be missing then."""
@@ -271,16 +287,8 @@ def _meet_here(module: ModuleWriter) -> None:
         return ["-1"]
 
     def wait(came: str) -> list[str]:
-        waits_in = w.gep("i8", "%session", HEADER_BYTES)
-        mine = w.gep("i32", waits_in, "%participant")
-        store_word(w, mine, 0, w.cast("trunc", "i64", "%number", "i32"))
-        w.call("pyjax.stand_still", "void", [("ptr", "%session")])
-        arguments = [("ptr", "%session"), ("ptr", "%place"), ("i32", came)]
-        status = w.call("pyjax.wait_for_members", "i32", arguments)
-        # Who has given up stays where it was seen last.
-        with w.if_(w.cmp("eq", "i32", status, "0")):
-            store_word(w, mine, 0, "0")
-        return [status]
+        still = lambda: w.call("pyjax.stand_still", "void", [("ptr", "%session")])
+        return [wait_noted(w, came, still)]
 
     (status,) = w.if_else(w.cmp("ne", "i32", ended, "0"), ["i32"], lambda: [ended], come)
     w.ret("i32", status)
@@ -338,26 +346,32 @@ def _meet(module: ModuleWriter) -> None:
 def _meet_again(module: ModuleWriter) -> None:
     parameters = [("ptr", "session"), ("ptr", "place"), ("i64", "size")]
     w = module.function("pyjax_meet_again", parameters)
+    came = come_again(w)
+    with w.if_(w.cmp("ne", "i32", came, "0")):
+        wait_to_the_end(w, came)
+    w.ret()
+
+
+def come_again(w: FunctionWriter) -> str:
+    """Come to a place where nobody gives up: what its word is then, 0 for the last one, which lets
+    the others go."""
     members = ("i32", members_here(w))
     came = w.call("pyjax.arrive", "i32", [("ptr", "%place"), members, ("ptr", "null")])
-    place = [("ptr", "%place"), ("i32", came)]
-
-    def let_go() -> list[str]:
+    with w.if_(w.cmp("eq", "i32", came, "0")):
         w.call("pyjax.wake_members", "void", [("ptr", "%place")])
+    return came
+
+
+def wait_to_the_end(w: FunctionWriter, came: str) -> None:
+    """Wait, where nobody gives up, until all members have come since the word was this."""
+    place = [("ptr", "%place"), ("i32", came)]
+    w.call("pyjax.spin", "void", [("ptr", "%session"), *place])
+
+    def nap(_: list[str]) -> list[str]:
+        w.call("pyjax.nap", "void", place)
         return []
 
-    def wait() -> list[str]:
-        w.call("pyjax.spin", "void", [("ptr", "%session"), *place])
-
-        def nap(_: list[str]) -> list[str]:
-            w.call("pyjax.nap", "void", place)
-            return []
-
-        w.while_([], lambda _: w.not_("i1", is_over(w, came)), nap)
-        return []
-
-    w.if_else(w.cmp("eq", "i32", came, "0"), [], let_go, wait)
-    w.ret()
+    w.while_([], lambda _: w.not_("i1", is_over(w, came)), nap)
 
 
 def _share(module: ModuleWriter) -> None:

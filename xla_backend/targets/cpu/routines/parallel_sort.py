@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.vector_partition import partition_name
 from xla_backend.targets.cpu.routines.workspace import emit_workspace, give, take
 
@@ -18,13 +19,9 @@ _BUCKETS = 32
 _MOST_PARTS = 32
 # Keys among which bounds are found.
 _SAMPLE = 1024
-_FIELDS = ("keys", "spare", "starts", "bounds", "offsets", "n", "length", "depth")
-_POINTERS = 5
-
-
-def _field(w: FunctionWriter, name: str) -> str:
-    i = _FIELDS.index(name)
-    return w.load_invariant("ptr" if i < _POINTERS else "i64", w.gep("i64", "%ctx", i), 8)
+_CONTEXT = TaskContext(
+    ("keys", "spare", "starts", "bounds", "offsets", "n", "length", "depth"), pointers=5
+)
 
 
 def _task(module: ModuleWriter, name: str) -> FunctionWriter:
@@ -33,10 +30,10 @@ def _task(module: ModuleWriter, name: str) -> FunctionWriter:
 
 def _part(w: FunctionWriter) -> tuple[str, str, str]:
     """(first key, number of keys, where its pieces start) of the part %block."""
-    length = _field(w, "length")
+    length = _CONTEXT.field(w, "length")
     first = w.imul("%block", length)
-    count = w.imax(w.imin(w.isub(_field(w, "n"), first), length), 0)
-    row = w.gep("i64", _field(w, "starts"), w.imul("%block", _BUCKETS + 1))
+    count = w.imax(w.imin(w.isub(_CONTEXT.field(w, "n"), first), length), 0)
+    row = w.gep("i64", _CONTEXT.field(w, "starts"), w.imul("%block", _BUCKETS + 1))
     return first, count, row
 
 
@@ -44,7 +41,7 @@ def _emit_split(module: ModuleWriter, ty: str) -> str:
     """Partitions a part into pieces."""
     w = _task(module, f"split.{ty}")
     first, count, starts = _part(w)
-    keys, bounds = w.gep(ty, _field(w, "keys"), first), _field(w, "bounds")
+    keys, bounds = w.gep(ty, _CONTEXT.field(w, "keys"), first), _CONTEXT.field(w, "bounds")
     w.store("i64", "0", starts)
     w.store("i64", count, w.gep("i64", starts, _BUCKETS))
     half = _BUCKETS // 2
@@ -66,8 +63,8 @@ def _emit_collect(module: ModuleWriter, ty: str) -> str:
     """Copies the pieces of a part to their buckets."""
     w = _task(module, f"collect.{ty}")
     first, _, starts = _part(w)
-    keys, spare = w.gep(ty, _field(w, "keys"), first), _field(w, "spare")
-    row = w.gep("i64", _field(w, "offsets"), w.imul("%block", _BUCKETS))
+    keys, spare = w.gep(ty, _CONTEXT.field(w, "keys"), first), _CONTEXT.field(w, "spare")
+    row = w.gep("i64", _CONTEXT.field(w, "offsets"), w.imul("%block", _BUCKETS))
     with w.loop("0", str(_BUCKETS), guard=False) as loop:
         start = w.load("i64", w.gep("i64", starts, loop.index))
         end = w.load("i64", w.gep("i64", starts, w.iadd(loop.index, 1)))
@@ -80,16 +77,16 @@ def _emit_collect(module: ModuleWriter, ty: str) -> str:
 def _emit_finish(module: ModuleWriter, ty: str, quick: str) -> str:
     """Sorts a bucket and copies it back."""
     w = _task(module, f"finish.{ty}")
-    offsets = _field(w, "offsets")
+    offsets = _CONTEXT.field(w, "offsets")
     start = w.load("i64", w.gep("i64", offsets, "%block"))
     last = w.cmp("eq", "i64", "%block", str(_BUCKETS - 1))
     following = w.select(last, "i64", "%block", w.iadd("%block", 1))
     end = w.load("i64", w.gep("i64", offsets, following))
-    count = w.isub(w.select(last, "i64", _field(w, "n"), end), start)
-    bucket = w.gep(ty, _field(w, "spare"), start)
-    numbers = [("i64", v) for v in (count, "0", count, _field(w, "depth"))]
+    count = w.isub(w.select(last, "i64", _CONTEXT.field(w, "n"), end), start)
+    bucket = w.gep(ty, _CONTEXT.field(w, "spare"), start)
+    numbers = [("i64", v) for v in (count, "0", count, _CONTEXT.field(w, "depth"))]
     w.call(quick, "void", [("ptr", bucket), *numbers])
-    _copy(w, ty, bucket, w.gep(ty, _field(w, "keys"), start), count)
+    _copy(w, ty, bucket, w.gep(ty, _CONTEXT.field(w, "keys"), start), count)
     w.ret()
     return w.name
 
@@ -115,10 +112,8 @@ def emit_parallel_sort(module: ModuleWriter, ty: str, quick: str) -> str:
     offsets = w.alloca("i64", _MOST_PARTS * _BUCKETS, 64)
     parts = w.imin(w.imul("%threads", 2), _MOST_PARTS)
     length = w.op("udiv", "i64", w.iadd("%n", w.isub(parts, 1)), parts)
-    ctx = w.alloca("i64", len(_FIELDS), 8)
     values = ("%keys", spare, starts, bounds, offsets, "%n", length, "%depth")
-    for i, value in enumerate(values):
-        w.store("ptr" if i < _POINTERS else "i64", value, w.gep("i64", ctx, i), 8)
+    ctx = _CONTEXT.make(w, values)
 
     def run(task: str, count: str) -> None:
         args = [("ptr", f"@{task}"), ("ptr", ctx), ("i64", count)]

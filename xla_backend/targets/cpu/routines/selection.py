@@ -26,6 +26,7 @@ from xla_backend.targets.cpu.routines.sort import (
     SORT_TYPES,
     emit_entry,
 )
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.workspace import emit_workspace
 
 # Elements that are compared at once.
@@ -99,10 +100,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     name = f"select.{t}"
     ty = int_type(t)
     w = module.function(name, [("ptr", "ctx"), ("i64", "row")], internal=True)
-    keys, perm, _, n, first, flags = (
-        w.load_invariant("ptr" if i < 2 else "i64", w.gep("i64", "%ctx", i), 8)
-        for i in range(len(FIELDS))
-    )
+    keys, perm, _, n, first, flags = TaskContext(FIELDS, pointers=2).fields(w)
     source = w.gep(ty, keys, w.imul("%row", n))
     flip = flip_of(w, flags, ty)
     kept = _Kept(w, t, first)
