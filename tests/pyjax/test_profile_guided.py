@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pyjax._config import options
+from pyjax._config.registry import Source
 
 import pyjax
 import pyjax.numpy as jnp
@@ -22,6 +23,7 @@ from pyjax.runtime.program import Program
 from tests.pyjax.test_eager_dispatch import frames
 from tests.threads import together
 from xla_backend.compile_options import CompileOptions
+from xla_backend.persistent.settings import cache_settings
 from xla_backend.targets.cpu.client import CpuClient
 
 X = jnp.asarray(np.linspace(0.5, 2, 300 * 400, dtype=np.float32).reshape(300, 400))
@@ -43,11 +45,12 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[CompileOptions]:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path) -> Iterator[None]:
-    before = compilation_cache.cache_status().directory
+    before = cache_settings()
     compilation_cache.set_cache_dir(tmp_path / "cache")
     yield
-    assert before is not None
-    compilation_cache.set_cache_dir(before)
+    # Not the directory that it was: named, it would be in place of $PYJAX_CACHE_DIR.
+    options.compilation_cache_dir.clear(Source.UPDATE)
+    assert cache_settings() == before
 
 
 @pytest.fixture
