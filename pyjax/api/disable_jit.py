@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from pyjax._config import options
-from pyjax._config.registry import Override, deviating
-
-# Not empty while compiling is switched off somewhere: calls look at it in place of the option.
-_somewhere = deviating((options.disable_jit,), usual=(False,))
-
-
-def is_jit_disabled() -> bool:
-    """Whether `jit` calls its function as it is, here and now."""
-    return bool(_somewhere and options.disable_jit.here()[0].value)
+from pyjax._config.registry import Override
 
 
 def disable_jit(disable: bool = True) -> Override:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pyjax._config import options
-from pyjax._config.registry import trace_context
+from pyjax._config.registry import deviating, trace_context
 from pyjax.api.call_signature import CallSignature
-from pyjax.api.disable_jit import is_jit_disabled
 from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.flat import take_attributes
 from pyjax.api.jit_primitive import jit_p
@@ -73,6 +72,13 @@ logger = logging.getLogger(__name__)
 
 _WITH_SPEC = frozenset({DeviceArray, DeviceRef})
 _OPTIONS_OF_LOWERING = frozenset({"lowering_platforms", "platforms"})
+# Not empty while compiling is switched off somewhere: calls look at it in place of the option.
+switched_off = deviating((options.disable_jit,), usual=(False,))
+
+
+def is_jit_disabled() -> bool:
+    """Whether `jit` calls its function as it is, here and now."""
+    return bool(switched_off and options.disable_jit.here()[0].value)
 
 
 class Compiled(NamedTuple):
@@ -238,7 +244,7 @@ class PjitFunction:
 
     @api_boundary
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if is_jit_disabled():
+        if switched_off and is_jit_disabled():
             return self._fun(*args, **kwargs)
         if self._signature.has_static:
             args_now, names, static = self._signature.split(args, kwargs)

@@ -12,8 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pyjax._config import options
-from pyjax.api.disable_jit import is_jit_disabled
-from pyjax.api.jit import jit
+from pyjax.api.jit import is_jit_disabled, jit, switched_off
 from pyjax.core.trace import entered, eval_trace, state
 from pyjax.core.traceback_filter import leave
 from pyjax.runtime.array import DeviceArray
@@ -32,7 +31,7 @@ def is_ready(x: Any) -> bool:
     return (
         (type(x) is DeviceArray or is_host_value(x))
         and (not entered or state.traces[0] is eval_trace)
-        and not is_jit_disabled()
+        and not (switched_off and is_jit_disabled())
     )
 
 

@@ -23,13 +23,12 @@ from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding
 from pyjax.sharding.splits import of_summands, split_of
 from xla_backend.process.bounded_cache import InternTable
-from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory
+from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory, view_of
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup, Elsewhere
 from xla_backend.runtime.dlpack import exported
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.places import set_place_finder
-from xla_backend.runtime.view_forms import view_of
 
 
 class ArraySpec:

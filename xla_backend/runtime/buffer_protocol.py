@@ -10,9 +10,9 @@ fails with anything but BufferError is called once more; if that succeeds, a han
 it: the buffer is given, and the main thread raises the exception right afterwards.
 
 Where the user of a holder has said what views of such buffers look like (`spec.view`, see
-`view_forms`), whoever asks for a whole read-only view, as
-`memoryview` and NumPy do, gets it without a line of Python, on later Pythons too. Its memory
-belongs to the buffer, an int, and not to the holder, which may be deleted while there are views.
+`buffer.view_of`), whoever asks for a whole read-only view, as `memoryview` and NumPy do, gets it
+without a line of Python, on later Pythons too. Its memory belongs to the buffer, an int, and not to
+the holder, which may be deleted while there are views.
 """
 
 from __future__ import annotations
