@@ -47,7 +47,8 @@ def vmap(
         output; None where the output does not depend on the mapped axis.
       axis_name: a name by which collectives (lax.psum, lax.axis_index) in `fun` refer to the axis.
       axis_size: size of the axis, needed when nothing is mapped.
-      spmd_axis_name: the mesh axis (or axes) over which a shard_map in `fun` splits the axis.
+      spmd_axis_name: the mesh axis (or axes) along which a shard_map or with_sharding_constraint
+        in `fun` cuts the axis.
     Returns:
       The batched function.
     Raises:

@@ -14,7 +14,7 @@ from pyjax.core.jaxpr import JaxprEqn
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import tree_broadcast, tree_map
-from pyjax.interpreters.batching import running_split
+from pyjax.interpreters.batching import running_axis, running_split
 from pyjax.interpreters.layouts import Known, layout_rules, layout_sources
 from pyjax.interpreters.rules import LINEAR
 from pyjax.interpreters.splits import AS_TYPED, names_of, split_rules
@@ -41,11 +41,28 @@ def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any)
     if running_split() is not None:
         sharding = batched_sharding(sharding, dim, aval_of(x).ndim - 1)
     elif isinstance(sharding, NamedSharding):
-        entries = list(sharding.spec)
-        if dim is not None and dim <= len(entries):
-            entries.insert(dim, None)
-        sharding = sharding.update(spec=PartitionSpec(*entries))
+        manual = get_abstract_mesh().manual_axes  # of a shard_map, which cuts the dimension itself
+        mesh_axes = tuple(name for name in running_axis()[1] if name not in manual)
+        sharding = _where_it_divides(_with_mapped(sharding, dim, mesh_axes), np.shape(x))
     return sharding_constraint_p.bind_all(x, sharding=sharding), [dim]
+
+
+def _with_mapped(sharding: NamedSharding, dim: int, mesh_axes: tuple[Any, ...]) -> NamedSharding:
+    """With a dimension that vmap maps: cut along `mesh_axes` (its `spmd_axis_name`). Without them
+    the constraint says nothing of it."""
+    spec = sharding.spec
+    twice = axis_names_of(spec) & {*mesh_axes}
+    if twice:
+        fail(
+            ValueError,
+            f"vmap spmd_axis_name {mesh_axes} cannot appear in with_sharding_constraint spec, but "
+            f"got spec {spec}.",
+            f"the mapped dimension is cut along {sorted(map(str, twice))} already",
+            "use another mesh axis for spmd_axis_name, or another one in the spec",
+        )
+    entries = list(padded(spec, max(dim, len(spec))))
+    entries.insert(dim, mesh_axes or PartitionSpec.UNCONSTRAINED)
+    return sharding.update(spec=spec.update(partitions=entries))
 
 
 def _constraint_layout(eqn: JaxprEqn, operands: Sequence[Known]) -> Sequence[Known]:

@@ -243,6 +243,35 @@ PROGRAMS = {
             y = pyjax.jit(lambda x: pyjax.lax.with_sharding_constraint(x, P(None, "b")))(x)
             assert y.sharding.spec == P(None, "b")
     """,
+    "a constraint under vmap": """
+        # The mapped dimension is cut along spmd_axis_name; without one nothing is said of it.
+        inner = lambda *spec: lambda v: lax.with_sharding_constraint(2 * v, over(P(*spec)))
+        x = np.arange(8 * 6 * 4.0, dtype=np.float32).reshape(8, 6, 4)
+        cases = [
+            (inner("b"), {"spmd_axis_name": "a"}, x[:, 0], P("a", "b")),
+            (inner(None, "b"), {"spmd_axis_name": "a"}, x, P("a", None, "b")),
+            (inner(), {"spmd_axis_name": ("a", "b")}, x, P(("a", "b"))),
+            (inner("b"), {"spmd_axis_name": "a", "in_axes": 1, "out_axes": 1}, x[:, 0].T,
+             P("b", "a")),
+            (inner("b"), {"spmd_axis_name": "a"}, x[:7, 0], P(None, "b")),  # 7 is not cut
+            (inner(None, "b"), {}, put(x, P("a")), P("a", None, "b")),
+        ]
+        for f, how, value, spec in cases:
+            for run in (pyjax.vmap(f, **how), pyjax.jit(pyjax.vmap(f, **how))):
+                y = run(value)
+                assert y.sharding == over(spec), (how, y.sharding.spec, spec)
+                assert np.array_equal(y, 2 * np.asarray(value))
+        loss = lambda v: (inner("b")(v) ** 2).sum()
+        y = pyjax.jit(pyjax.vmap(pyjax.grad(loss), spmd_axis_name="a"))(x[:, 0])
+        assert y.sharding.spec == P("a", "b") and np.array_equal(y, 8 * x[:, 0])
+        both = pyjax.vmap(pyjax.vmap(inner("b"), spmd_axis_name="a"), in_axes=1, out_axes=1)
+        assert pyjax.jit(both)(x).sharding.spec == P("a", None, "b")
+        # Inside of a shard_map that cuts the dimension itself.
+        g = pyjax.shard_map(lambda v: lax.with_sharding_constraint(2 * v, P("b")), mesh=mesh,
+                            in_specs=P(), out_specs=P(), axis_names={"a"})
+        y = pyjax.jit(pyjax.vmap(g, spmd_axis_name="a"))(x[:, 0])
+        assert y.sharding.spec == P("a", "b") and np.array_equal(y, 2 * x[:, 0])
+    """,
     "explicit axes": """
         explicit = pyjax.make_mesh((4,), ("x",), devices=devices[:4])
         with pyjax.set_mesh(explicit):

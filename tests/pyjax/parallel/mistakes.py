@@ -219,6 +219,13 @@ MISTAKES: dict[str, Mistake] = {
         *INCOMPATIBLE,
         lambda s: pyjax.jit(lambda x: lax.with_sharding_constraint(x, s.over_half()))(s.cut("a")),
     ),
+    "a constraint along the axis of vmap": Mistake(
+        "ValueError", "vmap spmd_axis_name \\('a',\\) cannot appear in with_sharding_constraint",
+        "cut along \\['a'\\] already", "use another mesh axis",
+        lambda s: pyjax.vmap(
+            lambda x: lax.with_sharding_constraint(x, s.over("a")), spmd_axis_name="a"
+        )(s.data),
+    ),
     "a map over another mesh": Mistake(
         "ValueError", "Received incompatible devices for jitted computation shard_map",
         *INCOMPATIBLE, lambda s: s.mapped(same)(pyjax.device_put(s.data, s.over_half())),
