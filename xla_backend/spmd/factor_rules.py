@@ -28,6 +28,7 @@ from xla_backend.spmd.indexed_factors import (
     dynamic_slice,
     dynamic_update_slice,
     gather,
+    is_small,
     scatter,
 )
 from xla_backend.spmd.window_factors import (
@@ -159,12 +160,17 @@ def _kept_dimensions(node: Instruction, keeps: Sequence[bool], arrays: int) -> F
     return m.made(operands, [dims] * len(node.shape.flatten()))
 
 
-def _moved_dimensions(node: Instruction, moves: Sequence[bool], arrays: int) -> Factors:
-    """All dimensions are those of the first operands; along some elements move."""
+def _moved_dimensions(
+    node: Instruction, moves: Sequence[bool], arrays: int, few: Sequence[bool] = ()
+) -> Factors:
+    """All dimensions are those of the first operands; along some elements move, `few` along some
+    of these."""
     m = FactorMaker()
     dims = m.dims(node.shape)
     operands = [dims if n < arrays else no_factors(x.shape) for n, x in enumerate(node.operands)]
-    return m.made(operands, [dims], moved=[dims[d][0] for d, move in enumerate(moves) if move])
+    moved = [dims[d][0] for d, move in enumerate(moves) if move]
+    undivided = [dims[d][0] for d, is_few in enumerate(few) if is_few and moves[d]]
+    return m.made(operands, [dims], moved=moved, undivided=undivided)
 
 
 def _reverse(node: Instruction) -> Factors:
@@ -189,7 +195,14 @@ def _slice(node: Instruction) -> Factors:
     a, dims = node.attributes, node.operands[0].shape.dimensions
     assert isinstance(a, SliceAttributes)
     taken = zip(a.starts, a.limits, a.strides)
-    return _moved_dimensions(node, [s != (0, d, 1) for d, s in zip(dims, taken)], 1)
+    moves = [s != (0, d, 1) for d, s in zip(dims, taken)]
+    # A few elements are taken from those who have them: if not every device is to get some of
+    # them, none gathers what lies around them.
+    few = [
+        stride == 1 and is_small(size, d)
+        for size, d, stride in zip(node.shape.dimensions, dims, a.strides)
+    ]
+    return _moved_dimensions(node, moves, 1, few)
 
 
 def _iota(node: Instruction) -> Factors:

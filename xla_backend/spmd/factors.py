@@ -35,6 +35,7 @@ class Factors(Value):
       moved: factors along which elements are not where they are needed.
       few_terms: whether what is summed is less than the result, so that it is better to gather that
         than to combine parts of sums.
+      undivided: moved factors along which an array that cannot be cut along all axes is not cut.
     """
 
     operands: tuple[Mapping, ...]
@@ -44,6 +45,7 @@ class Factors(Value):
     combiner: Opcode | None = None
     moved: frozenset[int] = frozenset()
     few_terms: bool = False
+    undivided: frozenset[int] = frozenset()
 
     @property
     def mappings(self) -> tuple[Mapping, ...]:
@@ -77,7 +79,7 @@ class Factors(Value):
         dims: list[Axes] = []
         for size, own in zip(shape.dimensions, self.mappings[k]):
             if self._is_one(own, size):
-                dims.append(fitting(size, chosen.get(own[0], ()), mesh))
+                dims.append(self.fitting(own[0], size, chosen.get(own[0], ()), mesh))
                 continue
             axes: Axes = ()
             for factor in own:
@@ -89,6 +91,11 @@ class Factors(Value):
                     break
             dims.append(axes)
         return Spec(tuple(dims))
+
+    def fitting(self, factor: int, size: int, axes: Axes, mesh: PrimeMesh) -> Axes:
+        """Of these axes those that a dimension which is one factor can be cut along."""
+        found = fitting(size, axes, mesh)
+        return () if factor in self.undivided and found != axes else found
 
     def _is_one(self, own: Dims, size: int) -> bool:
         """Whether a dimension is one factor: then parts of it may be padded."""
@@ -117,6 +124,7 @@ class FactorMaker:
         combiner: Opcode | None = None,
         moved: Sequence[int] = (),
         few_terms: bool = False,
+        undivided: Sequence[int] = (),
     ) -> Factors:
         return Factors(
             tuple(map(tuple, operands)),
@@ -126,6 +134,7 @@ class FactorMaker:
             combiner,
             frozenset(moved),
             few_terms,
+            frozenset(undivided),
         )
 
 
@@ -189,7 +198,8 @@ def make_consistent(
     """Leave only those axes that every array with a factor can be cut along; along a moved one
     that is what its own size can be, and arrays of other sizes may differ."""
     for factor in factors.moved:
-        chosen[factor] = fitting(factors.sizes[factor], chosen.get(factor, ()), mesh)
+        size = factors.sizes[factor]
+        chosen[factor] = factors.fitting(factor, size, chosen.get(factor, ()), mesh)
     changed = True
     while changed:
         changed = False

@@ -51,6 +51,26 @@ def stretch(
     if plan.moved >= (len(starts) - 1) * plan.part:
         gathered = b.all_gather(x, d, along.axes)
         return stretch_of_whole(b, gathered, along, starts, length)
+    return _joined(b, x, along, plan, length)
+
+
+def moved_elements(part: int, size: int, starts: Sequence[int], length: int) -> int:
+    """How many elements of the dimension a device takes part in moving for such stretches."""
+    plan = _Plan(part, size, starts, length)
+    return min(plan.moved, (len(starts) - 1) * part)
+
+
+def stretch_around(
+    b: PartBuilder, x: Instruction, along: Along, starts: Sequence[int]
+) -> Instruction:
+    """As many elements as a part has from each start on, of a dimension that is cut evenly and
+    whose first element follows its last one."""
+    part = x.shape.dimensions[along.dimension]
+    return _joined(b, x, along, _PlanAround(part, along.size, starts, part), part)
+
+
+def _joined(b: PartBuilder, x: Instruction, along: Along, plan: _Plan, length: int) -> Instruction:
+    d, starts = along.dimension, plan.starts
     pieces = []
     for number, (low, high) in enumerate(plan.pieces):
         piece = _cut(b, x, d, low, high)
@@ -128,7 +148,8 @@ class _Plan:
 
     def __init__(self, part: int, size: int, starts: Sequence[int], length: int) -> None:
         self.part = part
-        self._size, self._starts, self._length = size, starts, length
+        self.starts = starts
+        self._size, self._length = size, length
         self._first = [start // part for start in starts]
         inside = [start - first * part for start, first in zip(starts, self._first)]
         begin, end = min(inside), max(inside) + length
@@ -142,13 +163,21 @@ class _Plan:
         """Who has a piece that somebody wants."""
         low, high = self.pieces[number]
         found = []
-        for target, (start, first) in enumerate(zip(self._starts, self._first)):
-            source = first + number
-            begin = source * self.part
-            wanted = max(begin + low, start), min(begin + high, start + self._length, self._size)
-            if 0 <= source < len(self._starts) and wanted[0] < wanted[1]:
+        for target, (start, first) in enumerate(zip(self.starts, self._first)):
+            source = self._who(first + number)
+            begin = (first + number) * self.part
+            wanted = max(begin + low, start), min(begin + high, start + self._length)
+            if source is not None and wanted[0] < self._bound(wanted[1]):
                 found.append((source, target))
         return found
+
+    def _who(self, part: int) -> int | None:
+        """Who has the part of that number."""
+        return part if 0 <= part < len(self.starts) else None
+
+    def _bound(self, end: int) -> int:
+        """Where elements that were asked for up to there end."""
+        return min(end, self._size)
 
     @property
     def moved(self) -> int:
@@ -158,6 +187,16 @@ class _Plan:
             for number, (low, high) in enumerate(self.pieces)
             if any(s != t for s, t in self.pairs(number))
         )
+
+
+class _PlanAround(_Plan):
+    """With the first part behind the last one."""
+
+    def _who(self, part: int) -> int:
+        return part % len(self.starts)
+
+    def _bound(self, end: int) -> int:
+        return end
 
 
 def _rounds(pairs: Sequence[Pair]) -> Iterator[list[Pair]]:

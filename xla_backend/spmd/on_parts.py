@@ -16,12 +16,14 @@ from xla_backend.spmd.halo import (
     Along,
     filled,
     masked,
+    moved_elements,
     stretch,
     stretch_of_whole,
     without_padding,
 )
 from xla_backend.spmd.indexed_factors import is_small
 from xla_backend.spmd.specs import Axes, Spec, part_size
+from xla_backend.spmd.stretches import stretch_of
 
 
 @dataclass
@@ -35,6 +37,7 @@ class OnParts:
       operands, specs: parts of the operands, and how these are cut; local forms change them.
       results: how the results are cut.
       write: the instruction itself, with other operands, of another shape and other attributes.
+      part_of: the part of any array before the instruction, and how it is cut.
       joined: whether the local form has combined the parts of the reduced factors already.
     """
 
@@ -46,6 +49,7 @@ class OnParts:
     specs: list[Spec]
     results: list[Spec]
     write: Callable[[Sequence[Instruction], Shape, Attributes], Instruction]
+    part_of: Callable[[Instruction], tuple[Instruction, Spec]]
     joined: bool = False
 
     @property
@@ -68,9 +72,7 @@ class OnParts:
 
     def set_cut(self, k: int, dimension: int, axes: Axes) -> None:
         """Cut a dimension of an operand otherwise."""
-        dims = list(self.specs[k].dims)
-        dims[dimension] = axes
-        target = Spec(tuple(dims))
+        target = self.specs[k].with_axes(dimension, axes)
         shape = self.node.operands[k].shape
         self.operands[k] = self.b.reshard(self.operands[k], shape, self.specs[k], target)
         self.specs[k] = target
@@ -81,6 +83,8 @@ class OnParts:
         b, own = self.b, self.specs[k].dims[dimension]
         size = self.node.operands[k].shape.dimensions[dimension]
         along = Along(dimension, size, axes)
+        if axes and self._bring_from_below(k, along, starts, length):
+            return
         if own and not axes and is_small(length, size):
             self._find(k, dimension, starts[0], length)
         elif own and own == axes:
@@ -88,6 +92,32 @@ class OnParts:
         else:
             self.set_cut(k, dimension, ())
             self.operands[k] = stretch_of_whole(b, self.operands[k], along, starts, length)
+
+    def _bring_from_below(self, k: int, along: Along, starts: Sequence[int], length: int) -> bool:
+        """Of an operand that is a stretch of another array, bring what that has, if it is cut as
+        is needed and no more moves than from the parts of the operand."""
+        d, axes = along.dimension, along.axes
+        below = stretch_of(self.node.operands[k], d)
+        if below is None:
+            return False
+        part = self.cut_as(below.source, self.specs[k].with_axes(d, axes))
+        if part is None:
+            return False
+        size, begins = below.source.shape.dimensions[d], [start + below.start for start in starts]
+        moved = moved_elements(part.shape.dimensions[d], size, begins, length)
+        at_hand = along.size  # by everybody
+        if self.specs[k].dims[d] == axes:
+            own = self.operands[k].shape.dimensions[d]
+            at_hand = moved_elements(own, along.size, starts, length)
+        if moved > at_hand:
+            return False
+        self.operands[k] = stretch(self.b, part, Along(d, size, axes), begins, length)
+        return True
+
+    def cut_as(self, array: Instruction, spec: Spec) -> Instruction | None:
+        """The part of an array before the instruction, if it is cut so."""
+        part, own = self.part_of(array)
+        return part if own == spec else None
 
     def _find(self, k: int, dimension: int, start: int, length: int) -> None:
         """A small stretch for everybody: the sum of what the devices have of it."""

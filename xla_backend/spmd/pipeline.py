@@ -6,6 +6,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
+from xla_backend.passes.dce import DeadCodeElimination
 from xla_backend.passes.defuser import Defuser
 from xla_backend.passes.emit import Emit
 from xla_backend.passes.layout_normalization import LayoutNormalization
@@ -29,7 +30,10 @@ def prepare_and_partition(module: HloModule) -> Partition | None:
         CallGraphFlattener(),
     ):  # fmt: skip
         each.run(module)
-    return partition(module)
+    found = partition(module)
+    # Who took what it needs from below a slice left the slice behind, and what that exchanged.
+    DeadCodeElimination().run(module)
+    return found
 
 
 def _keep_sharding_of_root(module: HloModule) -> None:

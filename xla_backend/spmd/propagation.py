@@ -26,6 +26,7 @@ from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factor_rules import factors_of
 from xla_backend.spmd.factors import Factors, choose, make_consistent, take_strays
 from xla_backend.spmd.specs import Axes, PrimeMesh, Spec, fitting, in_front_of, whole
+from xla_backend.spmd.stretches import rotation
 from xla_backend.spmd.values import ArrayValue, Values
 
 _FIRST = frozenset(
@@ -118,6 +119,10 @@ class _Propagation:
         for computation in self.values.computations:
             for node in computation.post_order():
                 factors = factors_of(node)
+                turned = rotation(node)
+                if turned is not None:
+                    arrays = (turned.source, node)
+                    tied.append(_same(*(self.values.of(array)[0] for array in arrays)))
                 if factors is not None:
                     tied.append(self._of_instruction(node, factors))
                     if node.opcode.is_elementwise or node.opcode in _FIRST:

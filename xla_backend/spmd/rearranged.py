@@ -11,9 +11,10 @@ from xla_backend.hlo.attributes import (
 )
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.spmd.halo import Along, beginning_at, positions
+from xla_backend.spmd.halo import Along, beginning_at, positions, stretch_around
 from xla_backend.spmd.on_parts import OnParts
 from xla_backend.spmd.specs import Axes
+from xla_backend.spmd.stretches import rotation
 
 
 def slice_(x: OnParts) -> Instruction:
@@ -90,6 +91,12 @@ def concatenate(x: OnParts) -> Instruction:
             x.set_cut(k, d, ())
         return x.written()
     size, end = x.size(d, axes), 0
+    turned, whole = rotation(x.node), x.node.shape.dimensions[d]
+    if turned is not None and size * x.b.mesh.count(axes) == whole:
+        part = x.cut_as(turned.source, x.results[0])
+        if part is not None:
+            starts = x.starts(axes, size, turned.start)
+            return stretch_around(x.b, part, Along(d, whole, axes), starts)
     numbers = positions(x.b, size, x.b.position(axes, size))
     found: Instruction | None = None
     for k, operand in enumerate(x.node.operands):

@@ -114,6 +114,10 @@ class Spec(Value):
         """Whether no part is padded."""
         return all(d % mesh.count(axes) == 0 for d, axes in zip(shape.dimensions, self.dims))
 
+    def with_axes(self, dimension: int, axes: Axes) -> Spec:
+        """With a dimension cut along other axes."""
+        return Spec((*self.dims[:dimension], axes, *self.dims[dimension + 1 :]))
+
     def text(self, mesh: PrimeMesh) -> str:
         """`[a.0 a.1, -]`."""
         return "[" + ", ".join(" ".join(mesh.names[a] for a in d) or "-" for d in self.dims) + "]"

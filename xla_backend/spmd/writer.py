@@ -278,6 +278,7 @@ class Writer:
             [self._in_form(value, spec) for value, spec in zip(operands, specs)],
             specs[: len(operands)], specs[len(operands) :],
             lambda given, shape, attributes: self._made(node, given, shape, attributes),
+            self._part_of,
         )  # fmt: skip
         made = local_form(form)
         partial = () if form.joined else form.partial()
@@ -289,6 +290,10 @@ class Writer:
                 )
             self._set(value, part, spec)
         return True
+
+    def _part_of(self, array: Instruction) -> tuple[Instruction, Spec]:
+        (value,) = self.plan.values.of(array)
+        return self.parts[value], self.plan.spec(value)
 
     def _made(
         self,

@@ -100,6 +100,13 @@ FORMS = {
         "ROOT r = f32[1,6] slice(x), slice={[5:6], [0:6]}",
         WHOLE,
     ),
+    "slice of rows that not every device gets": (
+        "// CHECK-NOT: all-gather\n// CHECK-NOT: collective-permute\n"
+        "// CHECK: ROOT %{{.*}} = f32[2,6] all-reduce",
+        f"x = f32[16,6] parameter(0), sharding={ROWS}\n"
+        "ROOT r = f32[2,6] slice(x), slice={[3:5], [0:6]}",
+        WHOLE,
+    ),
     "gradient of a kernel": (
         "// CHECK: f32[2,3,3,3] convolution\n// CHECK-NEXT: ROOT %{{.*}} = f32[2,3,3,3] all-reduce",
         f"x = f32[2,8,8,4] parameter(0), sharding={IMAGE}\n"
@@ -180,6 +187,35 @@ FORMS = {
         "// CHECK: ROOT {{.*}} f32[4,6] add",
         f"x = f32[16,6] parameter(0), sharding={ROWS}\nz = f32[] constant(0)\n"
         "ROOT r = f32[16,6] reduce-window(x, z), window={size=16x1 pad=15_0x0_0}, to_apply=sum",
+        ROWS,
+    ),
+    "rotation": (
+        "// CHECK-NOT: {{all-|reduce-scatter}}\n"
+        "// CHECK: f32[3,6] slice(%x), slice={[1:4], [0:6]}\n"
+        "// CHECK: f32[3,6] collective-permute({{.*}}pairs={{.*}}3,0},{0,1},{1,2},{2,3\n"
+        "// CHECK-NOT: collective-permute(\n// CHECK: ROOT %{{.*}} = f32[4,6] concatenate",
+        f"x = f32[16,6] parameter(0), sharding={ROWS}\n"
+        "a = f32[3,6] slice(x), slice={[13:16], [0:6]}\n"
+        "b = f32[13,6] slice(x), slice={[0:13], [0:6]}\n"
+        "ROOT r = f32[16,6] concatenate(a, b), dimensions={0}",
+        ROWS,
+    ),
+    "rotation of a row on each": (
+        "// CHECK-NOT: {{all-|reduce-scatter}}\n"
+        "// CHECK: ROOT %{{.*}} = f32[1,6] collective-permute(%x{{.*}}1,0},{2,1},{3,2},{0,3",
+        f"x = f32[4,6] parameter(0), sharding={ROWS}\n"
+        "a = f32[3,6] slice(x), slice={[1:4], [0:6]}\n"
+        "b = f32[1,6] slice(x), slice={[0:1], [0:6]}\n"
+        "ROOT r = f32[4,6] concatenate(a, b), dimensions={0}",
+        ROWS,
+    ),
+    "rows that move on by one": (
+        "// CHECK-NOT: {{all-|reduce-scatter}}\n"
+        "// CHECK: f32[1,6] collective-permute(%x{{.*}}pairs={{.*}}0,1},{1,2},{2,3\n"
+        "// CHECK-NOT: collective-permute(",
+        f"x = f32[4,6] parameter(0), sharding={ROWS}\ny = f32[1,6] parameter(1), sharding={WHOLE}\n"
+        "a = f32[3,6] slice(x), slice={[0:3], [0:6]}\n"
+        "ROOT r = f32[4,6] concatenate(y, a), dimensions={0}",
         ROWS,
     ),
     "concatenation": (
