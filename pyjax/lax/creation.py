@@ -29,7 +29,7 @@ from pyjax.lax.common import (
 from pyjax.lax.compare import eq, ge
 from pyjax.lax.convert import convert, convert_element_type, wide_integer
 from pyjax.lax.nary import expand_to
-from pyjax.lax.out_sharding import out_sharding_of
+from pyjax.lax.out_sharding import out_sharding_of, where_it_lies
 from pyjax.lax.sharding_lowering import lay_out
 from pyjax.runtime.placement import result_on
 
@@ -181,6 +181,8 @@ def full_like(
     split = without_sums(aval).split
     if sharding is None and split is not None and target == aval.shape:
         result = as_split(result, split)
+    if sharding is None:
+        sharding = where_it_lies(x, target, weak)
     return result_on(pvary(result, aval.vma) if aval.vma else result, sharding)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pyjax.core.errors import fail
+from pyjax.core.trace import Tracer
 from pyjax.interpreters.batching import running_split
 from pyjax.interpreters.splits import names_of
-from pyjax.sharding.mesh import AbstractMesh, AxisType, get_abstract_mesh
+from pyjax.sharding.mesh import AbstractMesh, AxisType, Mesh, get_abstract_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
-from pyjax.sharding.shardings import NamedSharding, says_nothing
+from pyjax.sharding.shardings import NamedSharding, Sharding, says_nothing
 
 
 def axis_names_of(spec: PartitionSpec) -> set[Any]:
@@ -24,6 +27,18 @@ def padded(spec: PartitionSpec, ndim: int) -> PartitionSpec:
     while len(entries) > ndim and entries[-1] is None:
         entries.pop()
     return spec.update(partitions=entries)
+
+
+def where_it_lies(x: Any, shape: tuple[int, ...], weak: bool) -> Sharding | None:
+    """The `device=` of an array that is made like `x`: where that was put, or is to lie, if the
+    new one has its shape and a dtype of its own; None: anywhere."""
+    if weak or isinstance(x, Tracer) or not getattr(x, "committed", True) or np.shape(x) != shape:
+        return None
+    sharding: Sharding | None = getattr(x, "sharding", None)
+    if isinstance(sharding, NamedSharding):
+        somewhere = isinstance(sharding.mesh, Mesh) and not sharding.spec.unreduced
+        return sharding if somewhere else None
+    return sharding
 
 
 def explicit_sharding(name: str, target: Any) -> NamedSharding:

@@ -19,6 +19,7 @@ from pyjax.core.manual_types import without_sums
 from pyjax.core.structural import as_split, pvary
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import TracedSize, dimension_of
+from pyjax.lax.out_sharding import where_it_lies
 from pyjax.lax.reshard import result_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import asarray
@@ -136,30 +137,41 @@ def _like_type_of(a: Any, out: Array) -> Array:
     return pvary(out, aval.vma)
 
 
+def _placed_like(
+    name: str, a: Any, out: Array, weak: bool, device: Any, out_sharding: Any
+) -> Array:
+    """Where `a` was put, unless the user says otherwise."""
+    if device is None and out_sharding is None:
+        device = where_it_lies(a, out.shape, weak)
+    return result_as(name, out, device, out_sharding)
+
+
 def zeros_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """Zeros with the shape and dtype of `a` unless they are given.
+    """Zeros with the shape and dtype of `a` unless they are given, where `a` was put by
+    device_put if they have its shape.
 
     >>> jnp.zeros_like(jnp.arange(3))
     Array([0, 0, 0], dtype=int32)
     """
     shape, dtype, weak = _like("zeros_like", a, dtype, shape)
     out = _like_type_of(a, util.convert(lax.full(shape, 0, dtype), dtype, weak))
-    return result_as("zeros_like", out, device, out_sharding)
+    return _placed_like("zeros_like", a, out, weak, device, out_sharding)
 
 
 def ones_like(
     a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """Ones with the shape and dtype of `a` unless they are given.
+    """Ones with the shape and dtype of `a` unless they are given, where `a` was put by device_put
+    if they have its shape.
 
     >>> jnp.ones_like(jnp.arange(3))
     Array([1, 1, 1], dtype=int32)
     """
     shape, dtype, weak = _like("ones_like", a, dtype, shape)
     out = _like_type_of(a, util.convert(lax.full(shape, 1, dtype), dtype, weak))
-    return result_as("ones_like", out, device, out_sharding)
+    return _placed_like("ones_like", a, out, weak, device, out_sharding)
 
 
 def empty_like(
@@ -191,9 +203,8 @@ def full_like(
     shape, dtype, weak = _like("full_like", a, dtype, shape)
     if np.ndim(fill_value) == 0:
         out = util.convert(lax.full(shape, util.to_jax(fill_value), dtype), dtype, weak)
-    else:
-        out = util.broadcast_array(asarray(fill_value, dtype=dtype), shape)
-    out = _like_type_of(a, out)
+        return _placed_like("full_like", a, _like_type_of(a, out), weak, device, out_sharding)
+    out = _like_type_of(a, util.broadcast_array(asarray(fill_value, dtype=dtype), shape))
     return result_as("full_like", out, device, out_sharding)
 
 

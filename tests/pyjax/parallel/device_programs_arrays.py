@@ -283,6 +283,26 @@ PROGRAMS = {
             assert drawn.sharding.spec == P("x")
         assert np.array_equal(drawn, pyjax.random.normal(pyjax.random.key(0), (8,)))
     """,
+    "arrays like others lie where those do": """
+        x, there = put(DATA, P("a")), pyjax.device_put(np.ones(3, np.float32), devices[3])
+        fill = (jnp.zeros_like, jnp.ones_like, jnp.empty_like, lambda v: jnp.full_like(v, 3),
+                lambda v: lax.full_like(v, 2), lambda v: jnp.zeros_like(v, dtype=int),
+                lambda v: jnp.ones_like(v, shape=v.shape))
+        for f in fill:
+            for like in (x, there):
+                y = f(like)
+                assert y.sharding == like.sharding and y.committed
+                assert len({*np.asarray(y).ravel().tolist()}) == 1
+            described = pyjax.ShapeDtypeStruct((8, 8), np.float32, sharding=over(P("b")))
+            assert f(described).sharding == over(P("b"))
+            assert not f(jnp.ones(3)).committed and not f(np.ones(3)).committed
+        assert jnp.zeros_like(x, shape=(4,)).devices() == {devices[0]}
+        assert jnp.zeros_like(x, device=over(P())).sharding == over(P())
+        weak = pyjax.device_put(3.0, devices[2])
+        assert jnp.zeros_like(weak).devices() == {devices[0]}
+        moments = pyjax.tree.map(jnp.zeros_like, {"w": x, "b": there})
+        assert moments["w"].sharding == over(P("a")) and moments["b"].devices() == {devices[3]}
+    """,
     "filled arrays": """
         x = lax.full((8, 8), 2.0, sharding=over(P("a", "b")))
         assert x.sharding == over(P("a", "b")) and float(x.sum()) == 128
