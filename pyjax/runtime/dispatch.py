@@ -605,10 +605,18 @@ def _compile_primitive(
     closed, _ = partial_eval.trace_to_jaxpr(
         lambda *xs: primitive.bind_all(*xs, **params), avals, debug=debug
     )
-    place = place_of(closed, inputs, device, committed, primitive.name)
+    return compile_for(closed, arrays, primitive.name)
+
+
+def compile_for(
+    closed: ClosedJaxpr, arrays: Sequence[DeviceArray], name: str
+) -> Program | SizedProgram:
+    """A program for arrays of these kinds, on the devices where they lie or that it names."""
+    inputs = [a.spec.sharding for a in arrays]
+    place = place_of(closed, inputs, *placement(arrays), name)
     results = result_shardings(closed, inputs, place.device)
     layouts = ProgramLayouts(inputs, results, place.mesh)
-    compiled = compile_jaxpr(closed, primitive.name, place.device, place.committed, layouts=layouts)
+    compiled = compile_jaxpr(closed, name, place.device, place.committed, layouts=layouts)
     compiled.bring_from([a.spec for a in arrays])
     return compiled
 

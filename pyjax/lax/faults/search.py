@@ -39,7 +39,7 @@ from pyjax.lax.faults.walking import place_of
 from pyjax.lax.indexing.slicing import dynamic_index_in_dim
 from pyjax.lax.nary import expand_to
 from pyjax.runtime.array import DeviceArray
-from pyjax.runtime.dispatch import as_array, compile_jaxpr, placement
+from pyjax.runtime.dispatch import as_array, compile_for
 
 
 class _Run(NamedTuple):
@@ -165,10 +165,7 @@ class Search:
             arrays = [as_array(x) for x in values]
             specs = tuple([a.spec for a in arrays])
             if specs not in compiled:
-                device, committed = placement(arrays)
-                made = compile_jaxpr(program, "search for a fault", device, committed)
-                made.bring_from([a.spec for a in arrays])
-                compiled[specs] = made
+                compiled[specs] = compile_for(program, arrays, "search for a fault")
             return compiled[specs].call(arrays)
 
         self._programs[key] = call

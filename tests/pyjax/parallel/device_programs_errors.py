@@ -15,6 +15,29 @@ PROGRAMS = {
         make = lambda: pyjax.jit(lambda x: x, in_shardings=over(P("a")), out_shardings=half)
         assert raises(ValueError, "different devices", make)
     """,
+    "a NaN on one of several devices": """
+        at = lambda f, out: pyjax.shard_map(
+            f, mesh=mesh, in_specs=P("b"), out_specs=out, check_vma=False)
+        logarithm = at(lambda v: jnp.log(v), P("b"))
+        total = at(lambda v: lax.psum(jnp.log(v), "b"), P())
+        rounds = at(lambda v: lax.scan(
+            lambda c, w: (c + jnp.log(w),) * 2, jnp.float32(0), v)[1], P("b"))
+        negative = np.float32([1, 2, 3, 4, 5, -1, 7, 8])
+        by_device = pyjax.pmap(lambda v: lax.psum(jnp.log(v), "i"), axis_name="i")
+        found = r"invalid value \\(nan\\) encountered in log.*element \\[.*log\\(-1.0\\) = nan"
+        with pyjax.debug_nans(True):
+            for f in (logarithm, total, rounds, jnp.log):
+                for run in (f, pyjax.jit(f), pyjax.jit(lambda v: f(v) + 1)):
+                    for value in (negative, put(negative, P("b"))):
+                        assert raises(FloatingPointError, found, lambda: run(value))
+            assert raises(FloatingPointError, found, lambda: by_device(negative))
+            assert np.isfinite(np.asarray(pyjax.jit(total)(abs(negative)))).all()
+        with pyjax.debug_infs(True):
+            zero = put(np.float32([1, 2, 3, 4, 5, 0, 7, 8]), P("b"))
+            invert = pyjax.jit(at(lambda v: 1 / v, P("b")))
+            assert raises(FloatingPointError, "invalid value .inf. encountered in div",
+                          lambda: invert(zero))
+    """,
     "constraints, arguments and results that do not divide": """
         f = pyjax.jit(lambda x: lax.with_sharding_constraint(x, over(P("a"))) + 1)
         y = f(np.ones(7))
