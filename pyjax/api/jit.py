@@ -316,14 +316,14 @@ class PjitFunction:
                 return self._call(tuple(args), kwargs)
         results = jit_p.bind(
             *constants,
-            *leaves,
+            *self._shardings.constrained_arguments(traced, leaves),
             jaxpr=traced.closed,
             name=self._name,
             donated_invars=(False,) * len(constants) + self._donated(traced),
             keep_unused=self._keep_unused,
             inline=self._inline,
         )
-        return tree_unflatten(traced.out_tree, self._shardings.constrained(traced, results))
+        return tree_unflatten(traced.out_tree, self._shardings.constrained_results(traced, results))
 
     @property
     def _name(self) -> str:

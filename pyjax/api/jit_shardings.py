@@ -17,13 +17,14 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters.staging import trace_to_jaxpr
 from pyjax.interpreters.traced_function import TracedFunction
+from pyjax.lax.out_sharding import axis_names_of
 from pyjax.lax.reshard import reshard_to
 from pyjax.lax.sharding_constraint import sharding_constraint_p
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.placement import argument_over
 from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings, result_shardings
-from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context
+from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, get_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import (
     NamedSharding,
@@ -160,15 +161,16 @@ class JitShardings:
         closed, _ = trace_to_jaxpr(made, own.in_avals, debug=own.jaxpr.debug_info)
         return TracedFunction(closed, traced.in_tree, traced.out_tree, traced.static, traced.why)
 
-    def constrained(self, traced: TracedFunction, results: Sequence[Any]) -> list[Any]:
+    def constrained_arguments(self, traced: TracedFunction, args: Sequence[Any]) -> Sequence[Any]:
+        """The arguments of a call inside of another program, laid out as they are to be."""
+        given = self._of_arguments(traced)
+        if any(isinstance(s, NamedSharding) and s.mesh.explicit_axes for s in given):
+            return args  # their types say how they lie
+        return _constrained("in_shardings", args, given)
+
+    def constrained_results(self, traced: TracedFunction, results: Sequence[Any]) -> Sequence[Any]:
         """The results of a call inside of another program, laid out as they are to be."""
-        self._of_arguments(traced)
-        if self._outputs is None:
-            return list(results)
-        return [
-            sharding_constraint_p.bind1(x, sharding=s) if isinstance(s, NamedSharding) else x
-            for x, s in zip(results, self.of_results(traced))
-        ]
+        return _constrained("out_shardings", results, self.of_results(traced))
 
     def _of_arguments(self, traced: TracedFunction) -> list[Sharding | None]:
         if self.inputs is None:
@@ -190,6 +192,31 @@ class JitShardings:
             return []
         avals = traced.out_avals
         return _spread("results", self._outputs, tree_unflatten(traced.out_tree, avals), avals)
+
+
+def _constrained(
+    which: str, values: Sequence[Any], shardings: Sequence[Sharding | None]
+) -> Sequence[Any]:
+    """Values inside of another program, laid out as shardings over meshes say."""
+    found = list(values)
+    for number, sharding in enumerate(shardings):
+        is_array = isinstance(abstractify(values[number]), ShapedArray)
+        if is_array and isinstance(sharding, NamedSharding):
+            _check_not_manual(which, sharding)
+            found[number] = sharding_constraint_p.bind1(values[number], sharding=sharding)
+    return found
+
+
+def _check_not_manual(which: str, sharding: NamedSharding) -> None:
+    manual = axis_names_of(sharding.spec) & {*get_abstract_mesh().manual_axes}
+    if manual:
+        fail(
+            ValueError,
+            f"{which} of jit say {sharding.spec} inside of shard_map, over the mesh axes "
+            f"{sorted(map(str, manual))} that are manual there.",
+            "along these each device has an array of its own, which the compiler does not cut",
+            f"name only other axes in {which}, or leave them out",
+        )
 
 
 def _check_cut_alike(wanted: Sharding, lies: Sharding, number: int, aval: Any) -> None:

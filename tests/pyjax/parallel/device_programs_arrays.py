@@ -272,6 +272,34 @@ PROGRAMS = {
         y = pyjax.jit(pyjax.vmap(g, spmd_axis_name="a"))(x[:, 0])
         assert y.sharding.spec == P("a", "b") and np.array_equal(y, 2 * x[:, 0])
     """,
+    "in_shardings of a function that another one calls": """
+        x = put(DATA, P())
+        inner = lambda f, *entries, **how: pyjax.jit(f, in_shardings=over(P(*entries)), **how)
+        double = lambda v: v * 2
+        programs = [
+            (lambda v: inner(double, None, "b")(v), P(None, "b")),
+            (lambda v: inner(double, "a", donate_argnums=0)(v + 1) - 2, P("a")),
+            (lambda v: inner(lambda w, n: w * n, "a", static_argnums=1)(v, 2), P("a")),
+            (lambda v: pyjax.vmap(inner(double, "b"))(v), P(None, "b")),
+            (lambda v: pyjax.grad(lambda w: inner(lambda u: (u * u).sum(), "a")(w))(v), P("a")),
+            (lambda v: lax.scan(lambda c, _: (inner(double, "a")(c), None), v, None, 1)[0],
+             P("a")),
+        ]
+        for f, spec in programs:
+            y = pyjax.jit(f)(x)
+            assert y.sharding == over(spec) and np.array_equal(y, 2 * DATA), y.sharding
+        product = lambda v: inner(lambda w: w @ w.T, "b", out_shardings=over(P()))(v)
+        assert "all-gather" in pyjax.jit(product).lower(x).compile().as_text()
+        turned = NamedSharding(Mesh(np.array(devices)[::-1].reshape(2, 4), ("a", "b")), P("a"))
+        half = NamedSharding(Mesh(np.array(devices[:4]), ("h",)), P("h"))
+        for other in (turned, half):
+            f = pyjax.jit(lambda v: pyjax.jit(double, in_shardings=other)(v))
+            assert raises(ValueError, "Received incompatible devices", lambda: f(x))
+        mapped = lambda g: pyjax.shard_map(g, mesh=mesh, in_specs=P("a"), out_specs=P("a"))
+        for how in ("in_shardings", "out_shardings"):
+            f = mapped(lambda v: pyjax.jit(double, **{how: over(P("a"))})(v))
+            assert raises(ValueError, how + " of jit say .* manual there", lambda: f(x))
+    """,
     "explicit axes": """
         explicit = pyjax.make_mesh((4,), ("x",), devices=devices[:4])
         with pyjax.set_mesh(explicit):
