@@ -12,6 +12,7 @@ from pyjax.core.pytree import tree_flatten, tree_unflatten
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.interpreters.traced_function import trace_function
 from pyjax.sharding.layouts import Format
+from pyjax.sharding.manual_axes import ManualAxisType
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Sharding, context_sharding, says_nothing
 
@@ -21,11 +22,15 @@ class ShapeDtypeStruct:
 
     A 64-bit dtype is kept; the array that it stands for is narrower where 64-bit types are off.
 
+    Args:
+      sharding: how it lies.
+      manual_axis_type: along which mesh axes it varies, inside of shard_map; a ManualAxisType.
+
     >>> ShapeDtypeStruct((2, 3), "float32")
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+    __slots__ = ("dtype", "manual_axis_type", "shape", "sharding", "weak_type")
 
     def __init__(
         self,
@@ -34,16 +39,25 @@ class ShapeDtypeStruct:
         *,
         sharding: Any = None,
         weak_type: bool = False,
-        vma: Any = None,
+        manual_axis_type: ManualAxisType | None = None,
         is_ref: bool = False,
     ) -> None:
-        del vma, is_ref
+        del is_ref
         if dtype is None:
             raise new_error(ValueError, "ShapeDtypeStruct: dtype must be specified")
         self.shape = checked_shape(shape)
         self.dtype = dtypes.dtype(dtype, canonicalize=False)
         self.sharding = self._checked(sharding)
         self.weak_type = bool(weak_type)
+        if not (manual_axis_type is None or isinstance(manual_axis_type, ManualAxisType)):
+            raise new_error(
+                TypeError,
+                "ShapeDtypeStruct: manual_axis_type must be a ManualAxisType, got "
+                f"{manual_axis_type!r} of type {type(manual_axis_type).__name__}.",
+                "It says along which mesh axes the array varies inside of shard_map.",
+                "Write jax.sharding.ManualAxisType(varying={...}), or that of jax.typeof(x).",
+            )
+        self.manual_axis_type = manual_axis_type
 
     def _checked(self, sharding: Any) -> Any:
         if isinstance(sharding, PartitionSpec):
@@ -73,17 +87,14 @@ class ShapeDtypeStruct:
     @property
     def aval(self) -> ShapedArray:
         dtype = dtypes.canonicalize_dtype(self.dtype)
-        return ShapedArray(self.shape, dtype, self.weak_type, sharding=self.sharding)
+        aval = ShapedArray(self.shape, dtype, self.weak_type, sharding=self.sharding)
+        manual = self.manual_axis_type
+        return aval if manual is None else aval.update(vma=frozenset(manual.varying))
 
     @property
     def is_ref(self) -> bool:
         """Whether it describes a reference: these describe arrays."""
         return False
-
-    @property
-    def manual_axis_type(self) -> Any:
-        """What the array is along manual mesh axes; None: nothing is said."""
-        return None
 
     @property
     def ndim(self) -> int:
@@ -113,11 +124,13 @@ class ShapeDtypeStruct:
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype, self.sharding, self.weak_type)
+        return (self.shape, self.dtype, self.sharding, self.weak_type, self.manual_axis_type)
 
     def __repr__(self) -> str:
         extra = f", sharding={self.sharding}" if self.sharding is not None else ""
         extra += ", weak_type=True" if self.weak_type else ""
+        if self.manual_axis_type is not None:
+            extra += f", manual_axis_type={self.manual_axis_type}"
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype}{extra})"
 
 

@@ -18,6 +18,7 @@ from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import Frame, python_user_frame
 from pyjax.runtime.devices import backends, default_device
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
+from pyjax.sharding.layouts import Format, Layout
 from pyjax.sharding.mesh import Mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding
@@ -204,8 +205,9 @@ class DeviceArray(BufferHolder, core_array.Array):
         return self.spec.sharding
 
     @property
-    def format(self) -> Sharding:
-        return self.sharding
+    def format(self) -> Format:
+        """How it lies: its sharding, and its dimensions in NumPy's order."""
+        return Format(Layout(tuple(range(self.ndim))), self.sharding)
 
     @property
     def is_fully_addressable(self) -> bool:

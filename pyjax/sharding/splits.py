@@ -65,7 +65,9 @@ def explicit_context() -> AbstractMesh | None:
 def _sharding_of_aval(aval: ShapedArray) -> NamedSharding:
     if aval.split is not None:
         return sharding_of(aval.split)
-    mesh = explicit_context() or AbstractMesh((), ())
+    mesh = get_abstract_mesh()
+    if not (mesh.explicit_axes or mesh.manual_axes):
+        mesh = AbstractMesh((), ())
     return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim))
 
 

@@ -331,6 +331,13 @@ PROGRAMS = {
         moments = pyjax.tree.map(jnp.zeros_like, {"w": x, "b": there})
         assert moments["w"].sharding == over(P("a")) and moments["b"].devices() == {devices[3]}
     """,
+    "the format of an array": """
+        x = put(DATA, P("a"))
+        assert x.format.sharding == over(P("a"))
+        assert x.format.layout.major_to_minor == (0, 1)
+        assert np.array_equal(pyjax.device_put(DATA, x.format), DATA)
+        assert jnp.ones(3).format.sharding == jnp.ones(3).sharding
+    """,
     "filled arrays": """
         x = lax.full((8, 8), 2.0, sharding=over(P("a", "b")))
         assert x.sharding == over(P("a", "b")) and float(x.sum()) == 128

@@ -1,6 +1,22 @@
 """Programs with shard_map and collectives over eight devices: see test_several_devices.py."""
 
 PROGRAMS = {
+    "descriptions of arrays inside of shard_map": """
+        def body(v):
+            known = pyjax.typeof(v)
+            assert known.manual_axis_type.varying == {"a"}
+            assert set(known.sharding.mesh.manual_axes) == {"a", "b"}, known.sharding
+            like = pyjax.ShapeDtypeStruct(v.shape, v.dtype,
+                                          manual_axis_type=known.manual_axis_type)
+            assert like != pyjax.ShapeDtypeStruct(v.shape, v.dtype) and hash(like)
+            assert "varying" in repr(like) and like.update(shape=(3,)).manual_axis_type
+            return pyjax.pure_callback(lambda w: np.asarray(w) * 2, like, v)
+
+        f = pyjax.shard_map(body, mesh=mesh, in_specs=P("a"), out_specs=P("a"))
+        assert np.array_equal(pyjax.jit(f)(DATA), 2 * DATA)
+        assert raises(TypeError, "manual_axis_type must be a ManualAxisType",
+                      lambda: pyjax.ShapeDtypeStruct((2,), "float32", manual_axis_type={"a"}))
+    """,
     "shard_map": """
         body = lambda x: x - lax.pmean(x.sum(), ("a", "b")) + 10 * lax.axis_index("a")
         f = pyjax.shard_map(body, mesh=mesh, in_specs=P("a", "b"), out_specs=P("a", "b"))
