@@ -373,12 +373,15 @@ class _Call:
         avals: Sequence[Any],
         names: Sequence[str],
     ) -> None:
-        """Along explicit axes arrays are not moved: they lie as they are taken."""
+        """Arrays are not moved where all axes are explicit, and the function sees all of them.
+
+        Where it sees some (`axis_names`, `smap`), or some are automatic, they are moved, as by JAX.
+        """
         types = dict(zip(self._mesh.axis_names, self._mesh.axis_types))
-        explicit = {n for n in self._manual if types[n] is AxisType.Explicit}
+        explicit = {n for n, kind in types.items() if kind is not AxisType.Manual}
+        if not explicit or explicit - self._manual or AxisType.Auto in map(types.get, explicit):
+            return
         for spec, x, aval, name in zip(specs, leaves, avals, names):
-            if not explicit:
-                continue
             lies = self._spec_of(x)
             as_asked = (spec.unreduced, spec.reduced) == (lies.unreduced, lies.reduced) and all(
                 [n for n in axes_at(wanted) if n in explicit]

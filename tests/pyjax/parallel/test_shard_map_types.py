@@ -14,7 +14,14 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import P, lax, shard_map
-from pyjax.sharding import AbstractMesh, AxisType, get_abstract_mesh, set_mesh, use_abstract_mesh
+from pyjax.sharding import (
+    AbstractMesh,
+    AxisType,
+    NamedSharding,
+    get_abstract_mesh,
+    set_mesh,
+    use_abstract_mesh,
+)
 
 TWO = AbstractMesh((2,), ("i",))
 GRID = AbstractMesh((2, 3), ("i", "j"))
@@ -152,6 +159,18 @@ def test_mesh_in_context_inferred_specs_and_static_arguments() -> None:
         for run in (same, pyjax.jit(same)):
             with pytest.raises(ValueError, match=r"has P\('i',\) for x of .*lies as P\(\)"):
                 run(X)
+    some = pyjax.make_mesh((1, 1), ("i", "j"))  # whoever sees some axes gets arrays moved
+    mixed = pyjax.make_mesh((1, 1), ("i", "j"), (AxisType.Explicit, AxisType.Auto))
+    for moved in (
+        over(lambda x: lax.psum(x, "i"), out_specs=P(), mesh=some, axis_names={"i"}),
+        over(lambda x: lax.psum(x, "i"), out_specs=P(), mesh=mixed),
+    ):
+        for run in (moved, pyjax.jit(moved)):
+            assert run(X).tolist() == X.tolist()
+            assert run(pyjax.reshard(X, NamedSharding(some, P("j")))).tolist() == X.tolist()
+    with set_mesh(some):
+        index = pyjax.smap(lambda x: x + 1, in_axes=0, out_axes=0, axis_name="i")
+        assert str(pyjax.typeof(index(X))) == "float32[4@i]"
 
     @shard_map(mesh=TWO, in_specs=(P("i"), None), out_specs=P("i"))
     def scaled(x: Any, how: str) -> Any:
