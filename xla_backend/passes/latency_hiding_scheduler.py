@@ -28,7 +28,8 @@ class LatencyHidingScheduler(HloPass):
     Why: a participant comes to a collective when its operands are there, and waits for the others
     when the collective stands in the order; what is in between, it does meanwhile.
     Needs: a schedule.  Leaves: the order of collectives among each other and with other effects,
-    which must be the same for all participants; peak memory at most a tenth higher.
+    which must be the same for all participants; control predecessors before what names them; peak
+    memory at most a tenth higher.
     """
 
     name = "latency-hiding-scheduler"
@@ -86,7 +87,10 @@ def _release_until(node: Instruction, waiting: list[Instruction], order: list[In
 
 
 def _needs(node: Instruction, waiting: Sequence[Instruction]) -> bool:
-    return any(operand in waiting for operand in node.operands)
+    """Whether the node uses, or is told to follow, something that waits."""
+    if any(operand in waiting for operand in node.operands):
+        return True
+    return bool(node.annotations) and any(p in waiting for p in node.control_predecessors)
 
 
 def _overwrites(node: Instruction, waiting: Sequence[Instruction]) -> bool:

@@ -46,7 +46,7 @@ class Scheduler(HloPass):
 
 def schedule(computation: Computation, for_memory: bool = True) -> list[Instruction]:
     """A topological order: depth first, or one that needs less memory."""
-    before = _preferred_predecessors(computation)
+    before = _predecessors(computation)
     depth_first = _depth_first(computation, before)
     return best_order(computation, depth_first, before) if for_memory else depth_first
 
@@ -92,23 +92,24 @@ def _emit(
 
 
 def _needs(node: Instruction, before: dict[Instruction, list[Instruction]]) -> list[Instruction]:
-    """What runs before the node, to be popped from the end: operands, then preferred
-    predecessors."""
+    """What runs before the node, to be popped from the end: operands, then predecessors."""
     needs = before.get(node, [])[::-1]
     return needs + node.operands[::-1]
 
 
-def _preferred_predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:
-    """For each instruction that overwrites a buffer, the other readers of that buffer.
+def _predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:
+    """For each instruction its control predecessors, and, if it overwrites a buffer, the other
+    readers of that.
 
-    Only edges that keep the order acyclic are kept; the rest costs a copy later.
+    Of the latter only those that keep the order acyclic are kept; the rest costs a copy later.
     """
     writers: dict[Instruction, list[Instruction]] = {}
     for writer, value in _overwrites(computation):
         writers.setdefault(value, []).append(writer)
+    told = _control_predecessors(computation)
     if not writers:
-        return {}
-    order = GrowingOrder(computation)
+        return told
+    order = GrowingOrder(computation, told)
     for value, candidates in writers.items():
         readers = _readers(value)
         for writer in candidates[:_MAX_WRITERS]:
@@ -118,17 +119,32 @@ def _preferred_predecessors(computation: Computation) -> dict[Instruction, list[
     return order.before
 
 
+def _control_predecessors(computation: Computation) -> dict[Instruction, list[Instruction]]:
+    return {
+        node: list(found)
+        for node in computation.instructions
+        if node.annotations and (found := node.control_predecessors)
+    }
+
+
 class GrowingOrder:
     """An order of instructions, operands before users, in which some are told to precede others.
+    `told`: by the program, of each what precedes it.
 
     It is kept topological: what has to move is searched for between the places of the two only
     (Pearce and Kelly, A dynamic topological sort algorithm for directed acyclic graphs, 2006).
     """
 
-    def __init__(self, computation: Computation) -> None:
-        self.before: dict[Instruction, list[Instruction]] = {}
+    def __init__(
+        self, computation: Computation, told: dict[Instruction, list[Instruction]] | None = None
+    ) -> None:
+        self.before = told or {}
         self._after: dict[Instruction, list[Instruction]] = {}
-        self._place = {node: i for i, node in enumerate(computation.post_order())}
+        for second, firsts in self.before.items():
+            for first in firsts:
+                self._after.setdefault(first, []).append(second)
+        order = _depth_first(computation, self.before) if told else computation.post_order()
+        self._place = {node: i for i, node in enumerate(order)}
 
     def put_before(self, first: Instruction, second: Instruction) -> bool:
         """Let `first` precede `second`; False if it depends on it, or that is too much work to find

@@ -57,6 +57,27 @@ def test_each_kind_waits_for_its_reader(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("predecessor", ["r", "n"])
+def test_control_predecessors_come_first(predecessor: str) -> None:
+    """The collective itself, or what only names its result, precedes what says so."""
+    check(
+        f"""x = f32[64] parameter(0)
+        y = f32[64] parameter(1)
+        r = {COLLECTIVES["all-reduce"]}
+        n = f32[64] bitcast(r)
+        a = f32[64] sine(y)
+        b = f32[64] cosine(a), control-predecessors={{{predecessor}}}
+        c = f32[64] tan(b)
+        m = f32[64] negate(n)
+        ROOT t = (f32[64], f32[64]) tuple(m, c)
+        CHECK: %a = {{{{.*}}}}sine
+        CHECK-NEXT: %r = {{{{.*}}}}all-reduce(
+        {"CHECK-NEXT: %n = " if predecessor == "n" else ""}
+        CHECK: %b = {{{{.*}}}}cosine
+        CHECK-NEXT: %c = {{{{.*}}}}tan""".replace("        CHECK", "// CHECK")
+    )
+
+
 def test_the_order_of_collectives_stays() -> None:
     """The second one's reader comes first, and the first one goes before."""
     check(

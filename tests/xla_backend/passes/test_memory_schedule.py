@@ -8,7 +8,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
-from xla_backend.passes.base import topological_order
+from xla_backend.passes.base import Pipeline, topological_order
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.memory_schedule import Liveness, best_order, list_order
@@ -183,3 +183,49 @@ def test_values_and_memory_of_a_scheduled_network():
 def test_scheduler_marks_the_module():
     module = parse_module(gradients(3))
     assert Scheduler().run(module) and module.is_scheduled
+
+
+@pytest.mark.parametrize("size", [100, 1_000_000])
+def test_control_predecessors_come_first(size):
+    """Depth first, and where the order that needs least memory is looked for."""
+    text = f"""HloModule m
+ENTRY main {{
+  p = f32[{size}] parameter(0)
+  a = f32[{size}] sine(p), control-predecessors={{d}}
+  b = f32[] constant(0)
+  c = f32[{size}] cosine(p)
+  d = f32[{size}] tan(c)
+  e = f32[{size}] negate(a)
+  f = f32[{size}] add(d, e)
+  ROOT r = (f32[{size}], f32[{size}], f32[]) tuple(e, f, b)
+}}
+"""
+    module = parse_module(text)
+    assert Pipeline("check", [Scheduler()], CompileOptions(verify=True)).run(module)
+    order = [n.name for n in module.entry.instructions]
+    assert order.index("d") < order.index("a")
+
+
+def test_what_is_told_comes_before_what_is_preferred():
+    """The reader of an array goes before what writes over it, but not where the program wants it
+    the other way."""
+    text = """HloModule m
+ENTRY main {
+  p = f32[1000] parameter(0)
+  i = s32[] parameter(1)
+  u = f32[1] parameter(2)
+  x = f32[1000] sine(p)
+  y = f32[1000] cosine(p)
+  s = f32[1000] reverse(x), dimensions={0}EDGE
+  d = f32[1000] dynamic-update-slice(x, u, i)
+  w = f32[1000] reverse(y), dimensions={0}
+  v = f32[1000] dynamic-update-slice(y, u, i)
+  ROOT r = (f32[1000], f32[1000], f32[1000], f32[1000]) tuple(d, s, v, w)
+}
+"""
+    for edge, told in (("", False), (", control-predecessors={d}", True)):
+        module = parse_module(text.replace("EDGE", edge))
+        Pipeline("check", [Scheduler()], CompileOptions(verify=True)).run(module)
+        order = [n.name for n in module.entry.instructions]
+        assert (order.index("d") < order.index("s")) == told
+        assert order.index("w") < order.index("v")
