@@ -11,6 +11,7 @@ import numpy as np
 
 from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
+from pyjax.core.axis_env import names_of
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
 from pyjax.core.tree_util import register_pytree_node, tree_flatten, tree_unflatten
@@ -63,8 +64,16 @@ def _rows(operand: Array, positions: Array) -> Array:
     return gather(operand, indices, numbers, (1, *rest), mode=GatherScatterMode.CLIP)
 
 
-def _collective(name: Any, size: int, args: Any, dims: Any, **_: Any) -> Any:
+def _collective(name: Any, size: int, args: Any, dims: Any, *, axis_name: Any, **_: Any) -> Any:
     """What all positions receive: for each sender and slice, the rows that it covers."""
+    if len(names := names_of(axis_name)) > 1:
+        fail(
+            NotImplementedError,
+            f"ragged_all_to_all of positions along several axes {names}, one of which, {name!r}, "
+            "is that of a vmap.",
+            "rows go to positions that may differ along both.",
+            "name one axis, or map over both in one vmap.",
+        )
     operand, out, starts, counts, targets, _ = (
         bdim_at_front(x, d, size) for x, d in zip(args, dims)
     )
@@ -273,13 +282,15 @@ def ragged_all_to_all(
         n is a multiple of the size of the axis; slice i goes to position i // (n / size).
       output_offsets: int[n], where slice i begins in the receiver's result.
       recv_sizes: int[n], how many rows arrive: `send_sizes` of the senders.
-      axis_name: the mapped axis.
+      axis_name: the mapped axis; or axes of a mesh, along which positions are counted row by row,
+        the last name fastest.
       axis_index_groups: lists of positions, all of one size, which send to each other; then n is a
         multiple of that size.
     Returns:
       `output` with the rows that were received. Rows that are not in both arrays are not sent.
     Raises:
       ValueError: dtypes, ranks or lengths do not fit.   NameError: no map binds the axis.
+      NotImplementedError: several axes, one of which is that of a vmap.
     Differentiable by operand and output.
 
     >>> import pyjax, pyjax.numpy as jnp
@@ -290,7 +301,8 @@ def ragged_all_to_all(
     [[1.0, 2.0, 0.0, 0.0]]
     """
     check_bound(axis_name)
-    name = one_name(axis_name)
+    names = names_of(axis_name)
+    name = names[0] if len(names) == 1 else names
     groups = checked_groups("ragged_all_to_all", name, axis_index_groups)
     size = group_size(name, groups)
     lists = {

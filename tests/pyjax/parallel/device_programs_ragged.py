@@ -48,6 +48,53 @@ PROGRAMS = {
                 got = pyjax.jit(over(count, check_vma=slices == 1))(*args)
                 np.testing.assert_array_equal(np.asarray(got), exchanged(*args[:5]))
     """,
+    "ragged_all_to_all along several axes": _LOOPS
+    + """
+        table = Mesh(np.array(devices).reshape(2, 4), ("i", "j"))
+        rng = np.random.default_rng(7)
+        operand = rng.random((8, 9, 2), np.float32)
+        out = rng.random((8, 5 * 8, 2), np.float32)
+        args = operand, out, *lists(8, 1, rng)
+        want = exchanged(*args[:5])
+        weights = rng.random(out.shape, np.float32)
+        for names in (("i", "j"), ("j", "i"), ["i", "j"]):
+            for check in (True, False):
+                send = lambda *args: lax.ragged_all_to_all(
+                    *(x[0] for x in args), axis_name=names)[None]
+                spec = P(tuple(names))
+                f = pyjax.shard_map(
+                    send, mesh=table, in_specs=spec, out_specs=spec, check_vma=check)
+                np.testing.assert_array_equal(np.asarray(pyjax.jit(f)(*args)), want)
+                of = lambda f: lambda x, y: (weights * f(x, y, *args[2:])).sum()
+                along_one = over(8, check_vma=check)
+                for a, b in zip(*[pyjax.jit(pyjax.grad(of(g), (0, 1)))(operand, out)
+                                  for g in (f, along_one)]):
+                    np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+        # Positions of groups are counted along both.
+        groups = [[0, 5], [1, 4], [2, 7], [3, 6]]
+        in_pairs = [x for x in lists(2, 1, rng)]
+        args = operand[:, :, 0], out[:, :10, 0], *[np.concatenate([x] * 4) for x in in_pairs]
+        order = np.argsort(np.concatenate(groups))
+        f = pyjax.shard_map(
+            lambda *args: lax.ragged_all_to_all(
+                *(x[0] for x in args), axis_name=("i", "j"), axis_index_groups=groups)[None],
+            mesh=table, in_specs=P(("i", "j")), out_specs=P(("i", "j")), check_vma=False)
+        members = np.concatenate(groups)
+        args = [np.asarray(x) for x in args]
+        placed = [args[0], args[1], *[x[order] for x in args[2:]]]
+        got = np.asarray(f(*placed))
+        for g in groups:
+            want = exchanged(*[x[np.array(g)] for x in placed[:5]])
+            np.testing.assert_array_equal(got[np.array(g)], want)
+        both = pyjax.vmap(
+            lambda *args: lax.ragged_all_to_all(*args, axis_name=("i", "b")), axis_name="b")
+        inner = pyjax.shard_map(
+            lambda *args: both(*args), mesh=table, in_specs=P("i"), out_specs=P("i"),
+            check_vma=False)
+        args = operand, out, *lists(8, 1, rng)
+        refused = "one of which, 'b', is that of a vmap"
+        assert raises(NotImplementedError, refused, lambda: inner(*args))
+    """,
     "ragged_all_to_all differentiated": _LOOPS
     + """
         rng = np.random.default_rng(1)
