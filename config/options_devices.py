@@ -226,6 +226,16 @@ pmap_shmap_merge = option(
     help="Build pmap on shard_map, over a mesh of one axis; otherwise on vmap.",
 )
 
+remove_size_one_mesh_axis_from_type = option(
+    "jax_remove_size_one_mesh_axis_from_type",
+    kind=Bool(),
+    default=False,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Types leave out mesh axes of size 1: those that split arrays, and those along which "
+    "values vary inside of shard_map. An array keeps the type that it was made with.",
+)
+
 rocm_visible_devices = option(
     "jax_rocm_visible_devices",
     kind=Str(),

@@ -116,13 +116,6 @@ refs_to_pins = _without_effect(
     "refs_to_pins", Bool(), False, "Lower references to pinned buffers.", _ONE_WAY
 )
 remat3 = _without_effect("remat3", Bool(), False, "Another implementation of checkpoint.", _ONE_WAY)
-remove_size_one_mesh_axis_from_type = _without_effect(
-    "remove_size_one_mesh_axis_from_type",
-    Bool(),
-    False,
-    "Leave mesh axes of size 1 out of the types of arrays.",
-    "types keep all axes, as by JAX's default",
-)
 scan3 = _without_effect("scan3", Bool(), False, "Another implementation of loops.", _ONE_WAY)
 send_traceback_to_runtime = _without_effect(
     "send_traceback_to_runtime",

@@ -6,9 +6,10 @@ Layer: core.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from pyjax._config import options
 from pyjax.core.errors import new_error
 
 Result = TypeVar("Result")
@@ -93,8 +94,28 @@ def names_of(name: Any) -> tuple[Any, ...]:
 
 
 def mesh_axes(names: Iterable[Any]) -> frozenset[Any]:
-    """Those of the names that are bound to axes of meshes."""
-    return _env.mesh.intersection(names)
+    """Those of the names that are bound to axes of meshes, and that types may name."""
+    found = _env.mesh.intersection(names)
+    return in_types(_env.sizes, found) if found else found
+
+
+def are_mesh_axes(names: Iterable[Any]) -> bool:
+    """Whether all of the names are bound to axes of meshes."""
+    return _env.mesh.issuperset(names)
+
+
+def outside_types(names: Iterable[Any]) -> frozenset[Any]:
+    """Those that are bound to axes of meshes of which types say nothing: values are the same along
+    them, for they have one position."""
+    found = _env.mesh.intersection(names)
+    return found - in_types(_env.sizes, found) if found else found
+
+
+def in_types(sizes: Mapping[Any, int], names: frozenset[Any]) -> frozenset[Any]:
+    """Those of the axes of a mesh that types may name: an option leaves out those of size 1."""
+    if not options.remove_size_one_mesh_axis_from_type.here()[0].value:
+        return names
+    return frozenset(name for name in names if sizes[name] != 1)
 
 
 def in_order(names: Iterable[Any]) -> tuple[Any, ...]:

@@ -36,8 +36,10 @@ def state_along(aval: Any, axis: Any) -> str:
 
 
 def states_along(aval: Any, axes: Iterable[Any]) -> set[str]:
-    """What a value is along these axes."""
-    return {state_along(aval, axis) for axis in axes}
+    """What a value is along these axes, but for those of which types say nothing."""
+    axes = tuple(axes)
+    silent = axis_env.outside_types(axes)
+    return {state_along(aval, axis) for axis in axes if axis not in silent}
 
 
 def one_state(what: str, aval: Any, axes: tuple[Any, ...]) -> str:

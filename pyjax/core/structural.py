@@ -174,6 +174,7 @@ def pvary(x: Any, axes: Iterable[Any]) -> Any:
         return x
     aval = abstractify(x)
     missing = frozenset(axes) - aval.vma
+    missing -= axis_env.outside_types(missing)
     if missing:
         for primitive, some, _ in casts_to_vary(aval, missing):
             x = primitive.bind1(x, axes=some)

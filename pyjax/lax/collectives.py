@@ -229,6 +229,7 @@ def _reduce_tree(primitive: Any, name: str, x: Any, axis_name: AxisName, groups:
     check_bound(axis_name)
     names, dimensions = _split_names(name, axis_name, groups)
     groups = checked_groups(name, names, groups, equal=False)
+    names = tuple(n for n in names if n not in axis_env.outside_types(names))
     leaves, tree = tree_flatten(x)
     for v in leaves:
         check_dtype(name, aval_of(v), NUMBER | BOOL)

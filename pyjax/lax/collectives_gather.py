@@ -388,7 +388,7 @@ def psum_scatter(
                 "scatter_dimension": at,
                 "tiled": tiled or len(names) > 1,
             }
-            if summed:
+            if summed and name not in axis_env.outside_types(names):
                 v = unreduced_reduce_scatter_p.bind1(v, **params)
             else:
                 v = reduce_scatter_p.bind1(v, axis_index_groups=groups, **params)

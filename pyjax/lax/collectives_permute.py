@@ -132,7 +132,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
             "list pairs (source, destination) of positions along the axis.",
         )
     names = axis_env.names_of(axis_name)
-    if axis_env.mesh_axes(names) == {*names}:
+    if axis_env.are_mesh_axes(names):
         names = axis_env.in_order(names)
     name = names[0] if len(names) == 1 else names
     return tree_map(lambda v: ppermute_p.bind1(v, axis_name=name, perm=pairs), x)

@@ -33,7 +33,7 @@ from pyjax.sharding.shardings import (
     resolve_device,
     says_nothing,
 )
-from pyjax.sharding.splits import split_of
+from pyjax.sharding.splits import split_of, typed_spec
 
 
 def _constraint_batching(axis_size: int, args: Any, dims: Any, *, sharding: Any) -> Any:
@@ -188,7 +188,8 @@ def _already(sharding: NamedSharding, x: Any) -> bool:
     context = get_abstract_mesh()
     if context.are_all_axes_explicit:
         spec = aval_of(x).sharding.spec
-        if padded(spec, np.ndim(x)) == padded(sharding.spec, np.ndim(x)):
+        asked = typed_spec(context, sharding.spec)
+        if padded(spec, np.ndim(x)) == padded(asked, np.ndim(x)):
             return True
         fail(
             AssertionError,

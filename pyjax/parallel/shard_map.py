@@ -46,6 +46,7 @@ from pyjax.runtime.placement import device_put
 from pyjax.sharding.mesh import AbstractMesh, AxisType, Mesh, context_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding
+from pyjax.sharding.splits import typed_axes, typed_spec
 
 
 class _Infer:
@@ -377,16 +378,16 @@ class _Call:
 
         Where it sees some (`axis_names`, `smap`), or some are automatic, they are moved, as by JAX.
         """
-        types = dict(zip(self._mesh.axis_names, self._mesh.axis_types))
-        explicit = {n for n, kind in types.items() if kind is not AxisType.Manual}
-        if not explicit or explicit - self._manual or AxisType.Auto in map(types.get, explicit):
+        explicit = typed_axes(self._mesh)
+        if not explicit or explicit - self._manual or AxisType.Auto in self._mesh.axis_types:
             return
         for spec, x, aval, name in zip(specs, leaves, avals, names):
             lies = self._spec_of(x)
-            as_asked = (spec.unreduced, spec.reduced) == (lies.unreduced, lies.reduced) and all(
+            asked = typed_spec(self._mesh, spec)
+            as_asked = (asked.unreduced, asked.reduced) == (lies.unreduced, lies.reduced) and all(
                 [n for n in axes_at(wanted) if n in explicit]
                 == [n for n in axes_at(found) if n in explicit]
-                for wanted, found in zip_longest(spec.partitions, lies.partitions)
+                for wanted, found in zip_longest(asked.partitions, lies.partitions)
             )
             if not as_asked:
                 fail(
@@ -422,7 +423,8 @@ class _Call:
         self, specs: Sequence[Any], avals: Sequence[Any], paths: Sequence[str]
     ) -> None:
         """Results are sums still to be made, or reduced, along the axes that specs name so."""
-        for spec, aval, path in zip(specs, avals, paths):
+        for said, aval, path in zip(specs, avals, paths):
+            spec = typed_spec(self._mesh, said)
             found = (_NONE, _NONE) if aval.split is None else aval.split.manual_sums
             # What varies is made a summand.
             found = (found[0] | (spec.unreduced & aval.vma), found[1])
@@ -441,7 +443,7 @@ class _Call:
                 fail(
                     ValueError,
                     f"{self._name}: out_specs should be equal to the {kind} present on the "
-                    f"result. out_specs has {spec} for the result{path} of type "
+                    f"result. out_specs has {said} for the result{path} of type "
                     f"{aval.str_short()}.",
                     f"the function is {function_location(self._fun)}; the mesh is {self._mesh}.",
                     f"{how}.",
@@ -464,13 +466,15 @@ def _of_results(body: ClosedJaxpr, specs: tuple[PartitionSpec, ...]) -> ClosedJa
         x = pvary(x, axes_of(spec))
         aval = aval_of(x)
         own = _NONE if aval.split is None else aval.split.unreduced
-        summed = axis_env.in_order(spec.unreduced - own)
+        summed = axis_env.in_order(axis_env.mesh_axes(spec.unreduced - own))
         return pcast(x, summed, to="unreduced") if summed else x
 
     def run(*args: Any) -> list[Any]:
         return [typed(x, spec) for x, spec in zip(body.eval(*args), specs)]
 
-    if all(a.vma >= axes_of(s) and not s.unreduced for a, s in zip(body.out_avals, specs)):
+    varying = [axis_env.mesh_axes(axes_of(spec)) for spec in specs]
+    summed = any(axis_env.mesh_axes(spec.unreduced) for spec in specs)
+    if not summed and all(a.vma >= axes for a, axes in zip(body.out_avals, varying)):
         return body
     return trace_to_jaxpr(run, body.in_avals, debug=body.jaxpr.debug_info)[0]
 

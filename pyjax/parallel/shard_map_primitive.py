@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pyjax._config import options
 from pyjax.core import axis_env
 from pyjax.core.avals import Split
+from pyjax.core.axis_env import in_types
 from pyjax.core.check_jaxpr import program_contexts
 from pyjax.core.effects import Effects, NamedAxisEffect
 from pyjax.core.errors import fail
@@ -48,6 +49,7 @@ from pyjax.runtime.result_layouts import layout_of
 from pyjax.sharding.mesh import AbstractMesh, AxisType, use_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import NamedSharding
+from pyjax.sharding.splits import typed_axes
 from xla_backend.hlo.instruction import Instruction
 
 Result = TypeVar("Result")
@@ -83,7 +85,7 @@ def block_aval(mesh: AnyMesh, manual: Axes, check_vma: bool, spec: PartitionSpec
         split = split._replace(mesh=inside, entries=entries)
         if not check_vma:
             split = Split(inside, entries)
-    vma = aval.vma | axes_of(spec) if check_vma else frozenset()
+    vma = aval.vma | in_types(mesh.shape, axes_of(spec)) if check_vma else frozenset()
     return aval.update(shape=shape, vma=vma).with_split(split)
 
 
@@ -92,7 +94,7 @@ def _whole_aval(mesh: AnyMesh, manual: Axes, spec: PartitionSpec, aval: Any) -> 
     axes of type Explicit."""
     # Along an axis of a shard_map around this one; unchecked, types do not say.
     whole = aval.update(shape=whole_shape(mesh.shape, spec, aval.shape), vma=aval.vma - manual)
-    explicit = {*mesh.explicit_axes}
+    explicit = typed_axes(mesh)
     if not explicit:
         return whole.with_split(None)
     inner = (None,) * aval.ndim if aval.split is None else aval.split.entries
@@ -101,7 +103,8 @@ def _whole_aval(mesh: AnyMesh, manual: Axes, spec: PartitionSpec, aval: Any) -> 
         entry_of(name for name in (*axes_at(a), *axes_at(b)) if name in explicit)
         for a, b in zip(outer, inner)
     )
-    return whole.with_split(Split(mesh.abstract_mesh, entries, spec.unreduced, spec.reduced))
+    sums = spec.unreduced & explicit, spec.reduced & explicit
+    return whole.with_split(Split(mesh.abstract_mesh, entries, *sums))
 
 
 def _abstract_eval(
@@ -394,7 +397,7 @@ def _transposed(
     avals = [a for a, lin in zip(jaxpr.in_avals, linear) if not lin]
     for aval, spec, nz in zip(jaxpr.out_avals, out_specs, nonzero):
         if nz:
-            vma = aval.vma | axes_of(spec) if check_vma else frozenset()
+            vma = aval.vma | in_types(mesh.shape, axes_of(spec)) if check_vma else frozenset()
             avals.append(aval.to_cotangent_aval().update(vma=vma))
     new, _ = trace_to_jaxpr(run, avals, debug=jaxpr.jaxpr.debug_info)
     return new, nonzero_in
@@ -443,7 +446,7 @@ def _batching(
             "every device has a part of the mapped axis only.",
             "leave out spmd_axis_name.",
         )
-    varying = frozenset(along) if check_vma else frozenset[Any]()
+    varying = in_types(mesh.shape, frozenset(along)) if check_vma else frozenset[Any]()
     size = axis_size // count
     new, out_batched = in_body_of(
         params, _batched_body, jaxpr, size, batched, varying, axis_name, mesh_axes

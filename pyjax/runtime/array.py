@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pyjax._config import options
 from pyjax.core import array as core_array
 from pyjax.core import dtypes
 from pyjax.core.avals import MeshArray, ShapedArray, host_conversions, physical_aval
@@ -133,7 +134,8 @@ def laid_out(spec: ArraySpec, sharding: Sharding) -> ArraySpec:
     plain = spec.aval
     if type(plain) is MeshArray:
         plain = plain.with_split(None)
-    key = (plain, spec.device, spec.committed, sharding)
+    whole_axes = options.remove_size_one_mesh_axis_from_type.here()[0].value
+    key = (plain, spec.device, spec.committed, sharding, whole_axes)
     found = _specs.find(key)
     if found is None:
         aval = plain.with_split(split_of(sharding, plain.ndim))

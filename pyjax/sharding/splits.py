@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pyjax.core.avals import ShapedArray, Split, set_sharding_of_avals
+from pyjax.core.axis_env import in_types
 from pyjax.sharding.manual_axes import ManualAxisType
-from pyjax.sharding.mesh import AbstractMesh, get_abstract_mesh
-from pyjax.sharding.partition_spec import PartitionSpec
+from pyjax.sharding.mesh import AbstractMesh, Mesh, get_abstract_mesh
+from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from pyjax.sharding.shardings import NamedSharding
 
 
@@ -15,7 +17,7 @@ def split_of(sharding: Any, ndim: int) -> Split | None:
     """How the axes of type Explicit split an array that lies so; None: it is whole along all."""
     if not isinstance(sharding, NamedSharding):
         return None
-    explicit = {*sharding.mesh.explicit_axes}
+    explicit = typed_axes(sharding.mesh)
     if not explicit:
         return None
     spec = sharding.spec
@@ -26,7 +28,25 @@ def split_of(sharding: Any, ndim: int) -> Split | None:
     return split if split.says_something() else None
 
 
-def kept(entry: Any, axes: set[Any]) -> Any:
+def typed_axes(mesh: Mesh | AbstractMesh) -> frozenset[Any]:
+    """The axes of type Explicit that types may name."""
+    return in_types(mesh.shape, frozenset(mesh.explicit_axes))
+
+
+def typed_spec(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> PartitionSpec:
+    """A specification without those axes of type Explicit of which types say nothing."""
+    silent = frozenset(mesh.explicit_axes) - typed_axes(mesh)
+    if not silent:
+        return spec
+    others = {*mesh.axis_names, UNCONSTRAINED} - silent
+    return PartitionSpec(
+        *(kept(entry, others) for entry in spec),
+        unreduced=spec.unreduced - silent,
+        reduced=spec.reduced - silent,
+    )
+
+
+def kept(entry: Any, axes: AbstractSet[Any]) -> Any:
     """An entry of a specification, of these mesh axes only."""
     names = tuple(n for n in (entry if isinstance(entry, tuple) else (entry,)) if n in axes)
     return None if not names else names[0] if len(names) == 1 else names

@@ -57,6 +57,23 @@ def num_cpu_devices() -> list[int]:
     return [x.device.id for x in found]
 
 
+@effect(
+    "jax_remove_size_one_mesh_axis_from_type",
+    True,
+    default=["float32[2@x]", "float32[2]{V:x}"],
+    changed=["float32[2]", "float32[2]"],
+)
+def mesh_axis_of_size_one() -> list[str]:
+    """Types of an array that it splits, and of a block inside of shard_map."""
+    inside = []
+    with pyjax.set_mesh(pyjax.make_mesh((1,), ("x",))):
+        x = pyjax.device_put(jnp.ones(2), pyjax.P("x"))
+        pyjax.shard_map(
+            lambda v: inside.append(str(pyjax.typeof(v))), in_specs=pyjax.P("x"), out_specs=None
+        )(x)
+    return [str(pyjax.typeof(x)), *inside]
+
+
 @effect("jax_default_device", "interpreter", default="cpu", changed="interpreter")
 def default_device() -> str:
     pyjax.config.update("jax_platforms", "cpu,interpreter")

@@ -44,7 +44,6 @@ TABLE: dict[str, dict[str, Any]] = {
     "clients live as long as the process": {"debug_leaked_clients_on_clear_backends": True},
     "that compiler is not part of pyjax": {"ragged_dot_use_gpu_pallas_triton_lowering": True},
     "pyjax has no TPU runtime": {"ragged_dot_use_ragged_dot_instruction": False},
-    "types keep all axes, as by JAX's default": {"remove_size_one_mesh_axis_from_type": True},
     "programs here know the lines they come from": {"send_traceback_to_runtime": "full"},
     "set jax_export_calling_convention_version": {"serialization_version": 9},
     "jaxprs are printed as text; the explorer has the sources beside them": {

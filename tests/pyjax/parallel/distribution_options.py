@@ -104,6 +104,28 @@ def written() -> list[str]:
     return [match[0] for match in found if match]
 
 
+def types_over_a_flat_mesh() -> list[str]:
+    """Of an array, of a sum of two that name the axis of size 1 differently, and inside of
+    shard_map, whose result is taken to be the same along that axis."""
+    flat = Mesh(np.array(pyjax.devices()).reshape(8, 1), ("i", "one"), (AxisType.Explicit,) * 2)
+    seen = []
+
+    def body(x: pyjax.Array) -> pyjax.Array:
+        total = pyjax.lax.psum(x, "one")
+        cast = pyjax.lax.pcast(jnp.ones(2), ("i", "one"), to="varying")
+        seen.extend(str(pyjax.typeof(v)) for v in (x, total, pyjax.lax.axis_index("one"), cast))
+        return x
+
+    with pyjax.set_mesh(flat):
+        x = pyjax.device_put(np.arange(64.0, dtype=np.float32).reshape(8, 8), P("i", "one"))
+        y = pyjax.device_put(np.ones((8, 8), np.float32), P(("i", "one")))
+        seen.append(str(pyjax.typeof(x)))
+        seen.append(error_of(lambda: seen.append(str(pyjax.typeof(x + y)))))
+        same = pyjax.shard_map(body, in_specs=P("i", "one"), out_specs=P("i"))
+        seen.append(error_of(lambda: np.testing.assert_array_equal(same(x), x))[:35])
+    return seen
+
+
 ON_DEVICES: dict[str, Seen] = {
     "jax_num_cpu_devices": Seen(
         5, lambda: places(spread()), [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4], at_start=True
@@ -125,6 +147,29 @@ ON_DEVICES: dict[str, Seen] = {
         written,
         ["sdy.sharding", "sdy.sharding", "sdy.mesh", "sdy.manual_computation"],
         ["mhlo.sharding", "@Sharding", "@SPMDFullToShardShape"],
+    ),
+    "jax_remove_size_one_mesh_axis_from_type": Seen(
+        True,
+        types_over_a_flat_mesh,
+        [
+            "float32[8@i,8@one]",
+            "ShardingTypeError: add got incompatible shardings for broadc",
+            "float32[1,8]{V:(i,one)}",
+            "float32[1,8]{V:i}",
+            "int32[]{V:one}",
+            "float32[2]{V:(i,one)}",
+            "ValueError: shard_map of body: out_",
+        ],
+        [
+            "float32[8@i,8]",
+            "float32[8@i,8]",
+            "",
+            "float32[1,8]{V:i}",
+            "float32[1,8]{V:i}",
+            "int32[]",
+            "float32[2]{V:i}",
+            "",
+        ],
     ),
     "jax_threefry_partitionable": Seen(False, random_numbers, True, False),
 }
@@ -149,7 +194,7 @@ ON_ONE = frozenset(
 INERT = frozenset(
     """
     jax_auto_pcast jax_bcoo_cusparse_lowering jax_cpu_get_local_topology_timeout_minutes
-    jax_enable_preemption_service jax_enable_recoverability jax_remove_size_one_mesh_axis_from_type
+    jax_enable_preemption_service jax_enable_recoverability
     jax_rocm_visible_devices jax_share_binary_between_hosts
     jax_share_binary_between_hosts_timeout_ms
     """.split()
