@@ -412,7 +412,7 @@ class PjitFunction:
         flags = tuple((name, repr(value)) for name, value in self._compiler_options.items())
         (device, committed, _), layouts = self._plan(traced, arrays, device, committed)
         layouts.check_devices()
-        places = tuple([a.spec.device if a.committed else None for a in arrays])
+        places = tuple([a.device if a.committed else None for a in arrays])
         build = Build(places, device, donated, flags)
         if options.explain_cache_misses.here()[0].value and (traced.builds or not traced.why):
             where, why = compile_log.caller(), self._why_compiled(traced, build)

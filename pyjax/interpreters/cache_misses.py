@@ -50,7 +50,7 @@ class Build(NamedTuple):
     """What a program of a trace was made for.
 
     Attributes:
-      arguments: of each array, its device if it is committed to it.
+      arguments: of each array, its device if it is committed to it; of several, how it lies there.
       device: where it runs.
       donated: for each argument.
       overrides: the compiler's flags for this function alone, as text.
@@ -89,7 +89,7 @@ def why_compiled(names: Sequence[str], now: Build, earlier: Iterable[Build]) -> 
     for before in earlier:
         found = []
         for name, old, new in zip(names, before.arguments, now.arguments):
-            if old is not new:
+            if old != new:
                 found.append(f"argument {name}: {_place(old)} -> {_place(new)}")
         if before.device is not now.device:
             found.append(f"device: {before.device} -> {now.device}")

@@ -703,6 +703,14 @@ def from_numpy(value: np.ndarray, spec: ArraySpec) -> DeviceArray:
     return _from_view(spec, value)
 
 
+def lies_alike(given: ArraySpec, wanted: Sharding) -> bool:
+    """Whether arrays of a kind lie as a sharding says, however it is written."""
+    lies = given.sharding
+    if lies is None or lies == wanted:
+        return lies == wanted
+    return wanted.is_equivalent_to(lies, given.aval.ndim)
+
+
 def out_of_reach(
     given: ArraySpec, device: Device, wanted: Sharding | None = None
 ) -> ArraySpec | None:
@@ -714,7 +722,7 @@ def out_of_reach(
     """
     if isinstance(device, DeviceGroup):
         wanted = everything_on(device) if wanted is None else wanted
-        if given.device is device and given.sharding == wanted:
+        if given.device is device and lies_alike(given, wanted):
             return None
         return laid_out(array_spec(given.aval, device, True), wanted)
     if given.device.shares_memory_with(device):
@@ -728,9 +736,6 @@ def moved(array: DeviceArray, device: Device, wanted: Sharding | None = None) ->
     spec = out_of_reach(array.spec, device, wanted)
     if spec is None:
         return array
-    over_several = isinstance(device, DeviceGroup)
-    if over_several and spec.sharding.is_equivalent_to(array.sharding, array.ndim):
-        return relaid(array, spec.sharding)
     if armed:
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.IMPLICIT, what, device)

@@ -61,8 +61,10 @@ def device_put(
         device, uncommitted), `memory.Space.Device` (where it is) or Format (a sharding, and NumPy's
         order of elements), or a pytree prefix of those.
       src: where the values are; ignored.
-      donate, may_alias: the memory of `x` may be reused; on the CPU an array that is there already
-        is returned as it is, or, donated, as another array in the same memory.
+      donate: the memory of `x` may be reused: an array that is there already is returned as another
+        array in the same memory.
+      may_alias: False: the result is in memory of its own; else an array that is there already is
+        returned as it is.
     A value that goes to devices of several processes is the same in each of them.
 
     Raises:
@@ -85,7 +87,7 @@ def device_put(
             "a donated array gives its memory away, and an alias shares it",
             "set one of them",
         )
-    put = _put_donated if donate else _put
+    put = _put_donated if donate else _put_copy if may_alias is False else _put
     if device is None or isinstance(device, (Device, *_TARGETS)):
         return tree_map(lambda leaf: put(leaf, device), x)
     targets = tree_broadcast(device, x, is_leaf=lambda t: t is None or isinstance(t, _TARGETS))
@@ -97,6 +99,19 @@ def _put_donated(value: Any, target: Any) -> Any:
     return (
         sharing(result, result.spec) if result is value and type(value) is DeviceArray else result
     )
+
+
+def _put_copy(value: Any, target: Any) -> Any:
+    """In memory of its own."""
+    result = _put(value, target)
+    if type(value) is not DeviceArray or type(result) is not DeviceArray:
+        return result
+    if result.memory()[0] is not value.memory()[0]:
+        return result
+    spec = result.spec
+    if isinstance(spec.device, DeviceGroup):
+        return resharded(result, spec.sharding)
+    return from_numpy(result.stored_array, spec)
 
 
 _TARGETS = (Sharding, PartitionSpec, MemorySpace, Format)
@@ -206,8 +221,9 @@ def _put_on(value: Any, device: Device | None) -> Any:
 
 
 def _copied_to(device: Device, array: DeviceArray) -> DeviceArray:
-    if array.spec.device is device and array.committed:
-        return array
+    if array.spec.device is device:
+        committed = array_spec(array.aval, device, True)
+        return array if array.committed else sharing(array, committed)
     if not array.is_fully_addressable:
         fail(
             ValueError,
@@ -217,7 +233,7 @@ def _copied_to(device: Device, array: DeviceArray) -> DeviceArray:
             "process_allgather(x, tiled=True) of pyjax.experimental.multihost_utils brings the "
             "whole array to each process; x.addressable_shards are the parts of this one",
         )
-    if armed and array.spec.device is not device:
+    if armed:
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, device)
     return from_numpy(array.stored_array, array_spec(array.aval, device, True))

@@ -6,7 +6,7 @@ Compiling, and what is kept of it, is the business of pyjax.runtime.dispatch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import repeat
 from time import perf_counter
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from pyjax.sharding.shardings import Sharding
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.buffer import OutOfMemory
 from xla_backend.runtime.client import Device, DirectCall, ExecutionContext, LoadedExecutable
+from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.pending import Job, Origin
 
@@ -43,9 +44,12 @@ def bringing(
     given: Sequence[ArraySpec],
     device: Device,
     wanted: Sequence[Sharding | None] = (),
+    donated: Collection[int] = (),
 ) -> Call:
     """A call that moves those of its arguments, which are of the kinds `given`, that a program on a
-    device does not reach; a group takes them as `wanted` says. References stay where they are."""
+    device does not reach; a group takes them as `wanted` says. References stay where they are. A
+    donated array of which each device of a group gets all is gone after the call, as if the device
+    that has it had given it away."""
     wanted = wanted or [None] * len(given)
     pairs = [*zip(given, wanted)]
     away = [
@@ -55,12 +59,23 @@ def bringing(
     ]
     if not away:
         return call
+    gone = [
+        i
+        for i, how in away
+        if i in donated
+        and isinstance(device, DeviceGroup)
+        and given[i].device in device.devices
+        and (how is None or how.is_fully_replicated)
+    ]
 
     def bring(arguments: Sequence[DeviceArray]) -> list[DeviceArray]:
         here = list(arguments)
         for i, how in away:
             here[i] = moved(here[i], device, how)
-        return call(here)
+        results = call(here)
+        for i in gone:
+            arguments[i].delete()
+        return results
 
     return bring
 
@@ -212,7 +227,8 @@ class Program:
     def bring_from(self, given: Sequence[ArraySpec]) -> None:
         """Arguments are of these kinds: from now on each call moves those that lie in memory which
         the program does not reach."""
-        self.wrap(lambda call: bringing(call, given, self._device, self.in_shardings[: len(given)]))
+        wanted = self.in_shardings[: len(given)]
+        self.wrap(lambda call: bringing(call, given, self._device, wanted, self.donated))
 
     @property
     def is_plain(self) -> bool:

@@ -190,6 +190,56 @@ PROGRAMS = {
         assert kept.is_deleted() and np.array_equal(shards[0].data, DATA[:4, :2])
         assert np.array_equal(z, DATA + 1)
     """,
+    "what is donated lies as it is to, however that is written": """
+        flat = Mesh(np.array(devices).reshape(8, 1), ("i", "one"))
+        of_flat = lambda *spec: NamedSharding(flat, P(*spec))
+        pairs = [
+            (over(P("a")), over(P("a", None))), (over(P("a", None)), over(P("a"))),
+            (over(P("a", "b")), over(P(("a",), ("b",)))), (over(P(("a", "b"))), of_flat("i")),
+            (of_flat("i"), of_flat("i", "one")),
+            (of_flat("i", "one"), over(P(("a", "b"), None))), (over(P()), of_flat("one")),
+        ]
+        for lies, wanted in pairs:
+            f = pyjax.jit(lambda x: x + 1, donate_argnums=0, in_shardings=wanted)
+            x = pyjax.device_put(DATA, lies)
+            before = [s.data.unsafe_buffer_pointer() for s in x.addressable_shards]
+            y = f(x)
+            assert x.is_deleted() and np.array_equal(y, DATA + 1)
+            after = [s.data.unsafe_buffer_pointer() for s in y.addressable_shards]
+            # Replicas share memory, which is no device's own to give away.
+            assert before == after or len({*before}) < 8, (lies, wanted)
+            assert raises(RuntimeError, "has been deleted", lambda: f(x))
+    """,
+    "of an uncommitted array whose replicas are donated nothing is left": """
+        taken = dict.fromkeys([over(P()), over(P(None, None)), over(P("a"))], False)
+        for wanted in taken:
+            f = pyjax.jit(lambda x: x + 1, donate_argnums=0, in_shardings=wanted)
+            x = jnp.asarray(DATA)
+            assert np.array_equal(f(x), DATA + 1)
+            assert x.is_deleted() == wanted.is_fully_replicated, wanted
+        f = pyjax.jit(lambda x: x + 1, in_shardings=over(P()))
+        x = jnp.asarray(DATA)
+        assert np.array_equal(f(x), DATA + 1) and not x.is_deleted()
+    """,
+    "an array in memory of its own, or in the same": """
+        there = over(P("a"))
+        address = lambda x: [s.data.unsafe_buffer_pointer() for s in x.addressable_shards]
+        makes = [
+            (lambda: jnp.ones(8), devices[0]), (lambda: jnp.ones(8), None),
+            (lambda: pyjax.device_put(jnp.ones(8), devices[0]), devices[0]),
+            (lambda: put(np.ones(8), P("a")), there),
+            (lambda: put(np.ones(8), P("a")), over(P(("a",)))),
+            (lambda: put(np.ones(8), P("a")), None),
+        ]
+        for make, target in makes:
+            x = make()
+            shared, own = pyjax.device_put(x, target), pyjax.device_put(x, target, may_alias=False)
+            assert address(shared) == address(x), target
+            assert not {*address(own)} & {*address(x)}, target
+            assert own.committed == shared.committed and own.sharding == shared.sharding
+            pyjax.jit(lambda v: v + 1, donate_argnums=0)(shared)
+            assert (np.asarray(own) == 1).all()
+    """,
     "derivatives and loops": """
         def loss(w, x):
             step = lambda c, _: (jnp.tanh(c @ w), None)
