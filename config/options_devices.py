@@ -5,6 +5,16 @@ from __future__ import annotations
 from .kinds import Bool, Enum, Float, Int, Object, Optional, Str
 from .registry import Affects, Scope, option
 
+auto_pcast = option(
+    "jax_auto_pcast",
+    kind=Bool(),
+    default=True,
+    affects=Affects.TRACE,
+    scope=Scope.THREAD,
+    help="Inside of shard_map, cast what is the same along mesh axes to what varies, where an "
+    "operation needs it; off, that is an error, and programs call lax.pcast.",
+)
+
 backend_target = option(
     "jax_backend_target",
     kind=Str(),

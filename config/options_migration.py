@@ -24,13 +24,6 @@ def _without_effect(name: str, kind: AbstractKind, default: Any, said: str, why:
 _ONE_WAY = "pyjax has one implementation of it, which behaves as JAX's default does"
 _OWN_CODE = "each process compiles for itself, or reads what the disk cache has"
 
-auto_pcast = _without_effect(
-    "auto_pcast",
-    Bool(),
-    True,
-    "Mark values as varying along mesh axes where an operation needs it.",
-    "pyjax always does",
-)
 captured_constants_report_frames = _without_effect(
     "captured_constants_report_frames",
     Int(-1),

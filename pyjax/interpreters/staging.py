@@ -51,11 +51,12 @@ from pyjax.interpreters.rules import (
     sized_primitives,
 )
 from pyjax.interpreters.splits import split_results
-from pyjax.interpreters.varying import variation
+from pyjax.interpreters.varying import refuse_to_cast, variation
 
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
 _folding = options.eager_constant_folding.here
+_auto_pcast = options.auto_pcast.here
 _attributes = attributes_in_force.here
 
 
@@ -227,6 +228,8 @@ class StagingTrace(Trace):
         wanted, found = variation(primitive, axes, out_avals, params)
         for i, (have, want) in enumerate(zip(axes, wanted)):
             if not have >= want and isinstance(atoms[i].aval, ShapedArray):
+                if not _auto_pcast()[0].value:
+                    refuse_to_cast(primitive.name, [a.aval for a in atoms], want - have)
                 for cast, missing, aval in casts_to_vary(atoms[i].aval, want - have):
                     (made,) = self.emit(cast, [atoms[i]], [aval], {"axes": missing})
                     atoms[i] = made.atom

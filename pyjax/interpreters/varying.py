@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax.core import axis_env
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
@@ -78,3 +79,15 @@ def variation(
 ) -> Variation:
     """What the operands of an equation must vary along, and its results do."""
     return varying_rules.get(primitive, joined)(operands, results, params)
+
+
+def refuse_to_cast(name: str, avals: Sequence[Any], axes: Axes) -> None:
+    """Raise ValueError for an operation that would cast an operand along these axes."""
+    types = ", ".join(a.str_short() for a in avals)
+    fail(
+        ValueError,
+        f"{name} requires varying manual axes to match, but got {types}.",
+        f"an operand is the same along {sorted(map(str, axes))}, the operation takes those that "
+        "vary, and the option jax_auto_pcast, which casts them, is off",
+        f"cast it before: lax.pcast(x, {axis_env.in_order(axes)}, to='varying').",
+    )

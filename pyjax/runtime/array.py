@@ -134,8 +134,8 @@ def laid_out(spec: ArraySpec, sharding: Sharding) -> ArraySpec:
     plain = spec.aval
     if type(plain) is MeshArray:
         plain = plain.with_split(None)
-    whole_axes = options.remove_size_one_mesh_axis_from_type.here()[0].value
-    key = (plain, spec.device, spec.committed, sharding, whole_axes)
+    leaves_out = options.remove_size_one_mesh_axis_from_type.here()[0].value  # of the type
+    key = (plain, spec.device, spec.committed, sharding, leaves_out)
     found = _specs.find(key)
     if found is None:
         aval = plain.with_split(split_of(sharding, plain.ndim))

@@ -58,6 +58,24 @@ def num_cpu_devices() -> list[int]:
 
 
 @effect(
+    "jax_auto_pcast",
+    False,
+    default="",
+    changed=re.compile(
+        r"^ValueError: add requires varying manual axes to match, but got .*\n.*lax.pcast",
+        re.DOTALL,
+    ),
+)
+def implicit_casts() -> str:
+    """What shard_map says to a sum of what varies and what does not."""
+    mesh = pyjax.make_mesh((1,), ("x",))
+    f = pyjax.shard_map(lambda v: v + 1, mesh=mesh, in_specs=pyjax.P("x"), out_specs=pyjax.P("x"))
+    return error_of(
+        lambda: f(pyjax.device_put(jnp.ones(2), pyjax.NamedSharding(mesh, pyjax.P("x"))))
+    )
+
+
+@effect(
     "jax_remove_size_one_mesh_axis_from_type",
     True,
     default=["float32[2@x]", "float32[2]{V:x}"],

@@ -33,7 +33,6 @@ TABLE: dict[str, dict[str, Any]] = {
     _KERNELS: dict.fromkeys(
         ("pallas_enable_debug_checks", "pallas_poison_buffers", "use_emit_pipeline_primitive"), True
     ),
-    "pyjax always does": {"auto_pcast": False},
     "pyjax always checks": {"disable_bwd_checks": True},
     "constants are captured where the warning says that the program was made": {
         "captured_constants_report_frames": 3

@@ -210,6 +210,20 @@ PROGRAMS = {
             assert before == after or len({*before}) < 8, (lies, wanted)
             assert raises(RuntimeError, "has been deleted", lambda: f(x))
     """,
+    "a program for a sharding that is written otherwise says so": """
+        import logging
+        said = []
+        handler = logging.Handler()
+        handler.emit = lambda record: said.append(record.getMessage())
+        logging.getLogger("pyjax").addHandler(handler)
+        f = pyjax.jit(lambda x: x * 1.625)
+        with pyjax.explain_cache_misses(True):
+            f(put(DATA, P("a")))
+            f(put(DATA, P("a", None)))
+        logging.getLogger("pyjax").removeHandler(handler)
+        assert "spec=P('a',)" in said[-1] and "spec=P('a', None)" in said[-1], said
+        assert "forgotten" not in said[-1], said
+    """,
     "of an uncommitted array whose replicas are donated nothing is left": """
         taken = dict.fromkeys([over(P()), over(P(None, None)), over(P("a"))], False)
         for wanted in taken:

@@ -126,7 +126,29 @@ def types_over_a_flat_mesh() -> list[str]:
     return seen
 
 
+def casts() -> list[str]:
+    """Of a sum with a constant, of one with what is cast, and of a collective of what is the same
+    everywhere."""
+    bodies = (
+        lambda x: x + 1,
+        lambda x: x + pyjax.lax.pcast(jnp.ones(1), "i", to="varying"),
+        lambda x: x + pyjax.lax.pcast(pyjax.lax.pmax(jnp.ones(1), "i"), "i", to="varying"),
+    )
+    run = lambda body: pyjax.shard_map(body, mesh=line(), in_specs=P("i"), out_specs=P("i"))
+    return [error_of(lambda body=body: run(body)(jnp.ones(8))) for body in bodies]
+
+
 ON_DEVICES: dict[str, Seen] = {
+    "jax_auto_pcast": Seen(
+        False,
+        casts,
+        ["", "", ""],
+        [
+            "ValueError: add requires varying manual axes to match, but g",
+            "",
+            "ValueError: pmax requires varying manual axes to match, but ",
+        ],
+    ),
     "jax_num_cpu_devices": Seen(
         5, lambda: places(spread()), [0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 3, 4], at_start=True
     ),
@@ -193,7 +215,7 @@ ON_ONE = frozenset(
 # The registry says why they do nothing.
 INERT = frozenset(
     """
-    jax_auto_pcast jax_bcoo_cusparse_lowering jax_cpu_get_local_topology_timeout_minutes
+    jax_bcoo_cusparse_lowering jax_cpu_get_local_topology_timeout_minutes
     jax_enable_preemption_service jax_enable_recoverability
     jax_rocm_visible_devices jax_share_binary_between_hosts
     jax_share_binary_between_hosts_timeout_ms
