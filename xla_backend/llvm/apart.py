@@ -25,6 +25,7 @@ from typing import Any, TypeVar, cast
 
 from xla_backend.process.finalizers import handing_over
 from xla_backend.process.forks import ForkedWhileCompilingError, check_forked
+from xla_backend.process.waits import acquire
 
 Kind = TypeVar("Kind")
 Result = TypeVar("Result")
@@ -77,7 +78,7 @@ def apart(work: Callable[..., Result], *arguments: Any) -> Result:
     _unfinished.add(job)
     try:
         _handed_over.put(job)
-        job.finished.acquire()
+        acquire(job.finished)
         if job.error is not None:
             raise job.error
         return cast(Result, job.result)

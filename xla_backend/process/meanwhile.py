@@ -7,12 +7,14 @@ then makes it again, and gets the same error.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
-from queue import SimpleQueue
 
 from xla_backend.process.kept_threads import on_kept_thread
+from xla_backend.process.waits import LOOK_EVERY
 
 
 @contextmanager
@@ -26,15 +28,22 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
     [1]
     """
 
-    ended: SimpleQueue[None] = SimpleQueue()
+    parent = os.getpid()
+    running = threading.Lock()
+    running.acquire()
 
     def run() -> None:
-        with suppress(Exception):  # who needs the result makes it again, and meets the same error
-            Context().run(work)
-        ended.put(None)
+        try:
+            # Who needs the result makes it again, and meets the same error.
+            with suppress(Exception):
+                Context().run(work)
+        finally:
+            running.release()
 
     on_kept_thread(run)
     try:
         yield
     finally:
-        ended.get()
+        # A handler may fork: a child has no such thread, and makes what it needs itself.
+        while not running.acquire(True, LOOK_EVERY) and os.getpid() == parent:
+            pass

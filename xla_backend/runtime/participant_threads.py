@@ -12,10 +12,12 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from xla_backend.process.kept_threads import on_kept_thread
+from xla_backend.process.waits import LOOK_EVERY
 
 Result = TypeVar("Result")
 
@@ -88,7 +90,8 @@ def run_together(
                     owners.setdefault(number, caller)
                 stop()
             while waits():
-                ended.get()
+                with suppress(Empty):
+                    ended.get(timeout=LOOK_EVERY)
             break
         except BaseException as error:
             interrupt = error

@@ -1,5 +1,6 @@
 """Work inside LLVM: on another thread, to its end, whatever signals arrive."""
 
+import _thread
 import ctypes
 import gc
 import os
@@ -83,6 +84,22 @@ def test_an_interrupted_caller_leaves_the_work_to_its_end():
         signal.signal(signal.SIGALRM, before)
         go_on.set()
     assert apart(ended.is_set)  # first come, first served
+
+
+def test_a_signal_that_interrupts_no_wait_is_noticed_while_the_work_goes_on():
+    """One that arrives when the caller has looked and does not sleep yet, or on another thread."""
+    handled = threading.Event()
+
+    def work():
+        time.sleep(0.2)  # the caller waits
+        _thread.interrupt_main(signal.SIGALRM)  # notes the signal, and interrupts nothing
+        return handled.wait(20)
+
+    before = signal.signal(signal.SIGALRM, lambda number, frame: handled.set())
+    try:
+        assert apart(work)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")

@@ -1,8 +1,15 @@
 """Work on another thread while the body runs: when it ends, and what becomes of its errors."""
 
+import _thread
 import _weakrefset
 import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import time
 
 import pytest
 
@@ -60,3 +67,53 @@ def test_no_interrupt_is_lost():
     gc.collect()
     modules = (_weakrefset, kept_threads, meanwhile_module)
     assert len(list(each_interrupt(work, *modules))) > 3
+
+
+def test_a_signal_that_interrupts_no_wait_is_noticed():
+    handled, seen = threading.Event(), []
+
+    def work():
+        time.sleep(0.2)  # the other thread waits
+        _thread.interrupt_main(signal.SIGUSR1)
+        seen.append(handled.wait(20))
+
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: handled.set())
+    try:
+        with meanwhile(work):
+            pass
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [True]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_that_is_forked_meanwhile_does_not_wait():
+    """A handler that forks while this thread waits: a child has no other thread."""
+    code = """
+        import os, signal, threading, time
+        from xla_backend.process.meanwhile import meanwhile
+
+        forked, children = threading.Event(), []
+
+        def handler(number, frame):
+            children.append(os.fork())
+            if not children[0]:
+                signal.alarm(30)
+            forked.set()
+
+        def work():
+            time.sleep(0.2)  # the other thread waits
+            os.kill(os.getpid(), signal.SIGUSR1)
+            forked.wait(30)
+
+        signal.signal(signal.SIGUSR1, handler)
+        with meanwhile(work):
+            pass
+        if not children[0]:
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """Tasks that run together end together, whatever interrupts the one who waits for them."""
 
+import _thread
 import os
 import signal
 import threading
@@ -145,3 +146,31 @@ def test_what_waits_in_a_task_of_a_task_is_interrupted_with_it():
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended
+
+
+def test_a_signal_that_interrupts_no_wait_is_noticed():
+    """One that arrives when the caller has looked and does not sleep yet, or on another thread."""
+    told = []
+
+    def work():
+        time.sleep(0.2)  # the caller waits
+        _thread.interrupt_main(signal.SIGUSR1)
+        end = time.monotonic() + 20
+        try:
+            while time.monotonic() < end:
+                check_interrupt()
+                time.sleep(0.01)
+        except Interrupted:
+            told.append(True)
+            raise
+
+    def handler(number, frame):
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(InterruptedError):
+            run_apart(work)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert told == [True]

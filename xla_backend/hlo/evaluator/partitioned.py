@@ -13,6 +13,7 @@ from xla_backend.hlo.evaluator.participants import Lockstep, Participant
 from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.topology import Topology
+from xla_backend.process.waits import LOOK_EVERY
 
 
 def evaluate_partitioned(
@@ -77,7 +78,8 @@ def evaluate_partitioned(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():
+            thread.join(LOOK_EVERY)
     if lockstep.failure is not None:
         raise lockstep.failure
     return results

@@ -13,6 +13,7 @@ import numpy as np
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.errors import RuntimeFailure, UnimplementedError
 from xla_backend.process.bounded_cache import BoundedCache, Budget
+from xla_backend.process.waits import LOOK_EVERY
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.ffi import structures as s
 from xla_backend.runtime.ffi.interface import API, Run, check, futures, runs
@@ -144,7 +145,8 @@ class Handlers:
             check(self.name, stage, function(frame))
             future = futures.get(frame.future)
             if future is not None:
-                future.done.wait()
+                while not future.done.wait(LOOK_EVERY):
+                    pass
                 futures.take(frame.future)
                 if future.failure is not None:
                     raise RuntimeFailure(f"{future.failure} (the handler of {self.name!r})")
