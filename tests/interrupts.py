@@ -14,6 +14,7 @@ import dis
 import gc
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from types import CodeType, FrameType, ModuleType
@@ -130,6 +131,6 @@ def check_nothing_entered() -> None:
 def check_locks() -> None:
     """All locks that forks wait for are free, or become so."""
     forks._before()
-    taken = len(forks._taken)
+    taken = len(forks._forks[threading.get_ident()].taken)
     forks._after_in_parent()
     assert taken == len(forks._locks), f"{taken} of {len(forks._locks)} locks are free"

@@ -212,7 +212,7 @@ def test_a_fork_gives_back_all_locks():
 
     for _ in each_interrupt(work, forks, handler=alarm):
         together(check_locks)
-        assert not forks._taken and not forks._raised
+        assert not forks._forks
 
 
 _HOOKS = (forks._before, forks._before, forks._after, forks._after_in_parent)

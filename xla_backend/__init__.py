@@ -9,8 +9,9 @@
 The names load with their first use, because `pyjax` imports parts of this package on a budget.
 """
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
+
+from xla_backend.process.on_first_use import import_now as _import_now
 
 _PUBLIC = {
     "Executable": "xla_backend.library",
@@ -39,7 +40,7 @@ __all__ = sorted(_PUBLIC)
 
 def __getattr__(name: str) -> _Any:
     if name in _PUBLIC:
-        return getattr(_import_module(_PUBLIC[name]), name)
+        return getattr(_import_now(_PUBLIC[name]), name)
     raise AttributeError(f"module 'xla_backend' has no attribute {name!r}")
 
 

@@ -1,6 +1,5 @@
 """Programs and values: avals, primitives, traces, jaxprs; the names that libraries use."""
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from pyjax.core.avals import AbstractToken as AbstractToken
@@ -61,10 +60,11 @@ from pyjax.core.trace_queries import under_jit as unsafe_am_i_under_a_jit_DO_NOT
 from pyjax.core.trace_queries import under_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE
 from pyjax.core.user_trace import Trace as Trace
 from pyjax.core.user_trace import TraceTag as TraceTag
+from xla_backend.process.on_first_use import import_now as _import_now
 
 
 def __getattr__(name: str) -> _Any:
     # Of a higher layer.
     if name == "ensure_compile_time_eval":
-        return _import_module("pyjax.api.compile_time").ensure_compile_time_eval
+        return _import_now("pyjax.api.compile_time").ensure_compile_time_eval
     raise AttributeError(f"module 'pyjax.core' has no attribute {name!r}")

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import dtypes
+from pyjax.core.dtypes import (
+    ALL_DTYPES,
+    PYTHON_SCALARS,
+    canonicalize_dtype,
+    float0,
+    issubdtype,
+    short_dtype_name,
+)
 from pyjax.core.errors import InvalidInputException, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import called_function
@@ -247,10 +254,10 @@ class ShapedArray(AbstractValue):
         """Aval of tangents: the same for inexact types, float0 for integers, booleans and keys."""
         tangent = self._tangent
         if tangent is None:
-            if dtypes.issubdtype(self.dtype, np.inexact):
+            if issubdtype(self.dtype, np.inexact):
                 tangent = self
             else:
-                tangent = self.update(dtype=dtypes.float0, weak_type=False)
+                tangent = self.update(dtype=float0, weak_type=False)
             self._tangent = tangent
         return tangent
 
@@ -263,7 +270,7 @@ class ShapedArray(AbstractValue):
 
     def str_short(self, short_dtypes: bool = False) -> str:
         """`float32[2,3]`, or with `short_dtypes` (jaxprs) `f32[2,3]`."""
-        name = dtypes.short_dtype_name(self.dtype) if short_dtypes else dtype_name(self.dtype)
+        name = short_dtype_name(self.dtype) if short_dtypes else dtype_name(self.dtype)
         return f"{name}[{self._dims_text()}]"
 
     def __str__(self) -> str:
@@ -462,7 +469,7 @@ def dtype_name(dtype: Any) -> str:
     """Long name of a dtype in messages: `float32`, `key<fry>`, `float0`."""
     if is_extended(dtype):
         return dtype.name
-    return "float0" if dtype == dtypes.float0 else dtype.name
+    return "float0" if dtype == float0 else dtype.name
 
 
 # -- from values to avals -------------------------------------------------------------------------
@@ -481,10 +488,10 @@ def register_aval_rule(cls: type, rule: _AvalRule) -> None:
 
 
 def _scalar_rule(kind: type) -> _AvalRule:
-    dtype64 = dtypes.PYTHON_SCALARS[kind]
+    dtype64 = PYTHON_SCALARS[kind]
 
     def rule(x: Any) -> AbstractValue:
-        return ShapedArray((), dtypes.canonicalize_dtype(dtype64), kind is not bool)
+        return ShapedArray((), canonicalize_dtype(dtype64), kind is not bool)
 
     return rule
 
@@ -493,10 +500,10 @@ def _numpy_rule(x: Any) -> AbstractValue:
     if type(x) is not np.ndarray:
         _check_unmasked(x)
     dtype = x.dtype
-    if dtype == dtypes.float0:
+    if dtype == float0:
         return ShapedArray(x.shape, dtype)
     try:
-        dtype = dtypes.canonicalize_dtype(dtype)
+        dtype = canonicalize_dtype(dtype)
     except TypeError:
         raise _not_a_value(x, f"its dtype {x.dtype} cannot be held by an array") from None
     return ShapedArray(x.shape, dtype)
@@ -504,8 +511,9 @@ def _numpy_rule(x: Any) -> AbstractValue:
 
 def _check_unmasked(x: Any) -> None:
     # NumPy imports `numpy.ma` only for those who have masked arrays: that takes a while.
-    ma = sys.modules.get("numpy.ma")
-    if ma is not None and isinstance(x, ma.MaskedArray):
+    # Another thread may be in the middle of that import: then nobody has one yet.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(x, masked):
         raise new_error(
             ValueError,
             "numpy masked arrays are not supported as direct inputs to JAX functions.",
@@ -527,7 +535,7 @@ def _numpy_scalar_rule(x: Any) -> AbstractValue:
 
 
 def _int_rule(x: Any) -> AbstractValue:
-    dtype = dtypes.canonicalize_dtype(np.int64)
+    dtype = canonicalize_dtype(np.int64)
     limit = 1 << (8 * dtype.itemsize - 1)
     if not -limit <= x < limit:
         raise new_error(
@@ -545,7 +553,7 @@ for _kind in (bool, float, complex):
     register_aval_rule(_kind, _scalar_rule(_kind))
 register_aval_rule(int, _int_rule)
 register_aval_rule(np.ndarray, _numpy_rule)
-for _scalar in {np.dtype(d).type for d in dtypes.ALL_DTYPES} | {np.longlong, np.ulonglong}:
+for _scalar in {np.dtype(d).type for d in ALL_DTYPES} | {np.longlong, np.ulonglong}:
     register_aval_rule(_scalar, _numpy_scalar_rule)
 
 
@@ -583,7 +591,7 @@ def aval_described(x: Any) -> Any:
         return x
     if type(x) not in _aval_rules and not isinstance(x, np.ndarray) and not hasattr(x, "aval"):
         if hasattr(x, "shape") and hasattr(x, "dtype"):
-            dtype = dtypes.canonicalize_dtype(x.dtype)
+            dtype = canonicalize_dtype(x.dtype)
             weak = bool(getattr(x, "weak_type", False))
             return ShapedArray(x.shape, dtype, weak, sharding=getattr(x, "sharding", None))
     return abstractify(x)
@@ -598,7 +606,7 @@ def is_valid_value(x: Any) -> bool:
     if getattr(x, "aval", None) is not None:
         return True
     if isinstance(x, np.ndarray):
-        return x.dtype == dtypes.float0 or x.dtype in dtypes.ALL_DTYPES
+        return x.dtype == float0 or x.dtype in ALL_DTYPES
     return any(cls in _aval_rules for cls in type(x).__mro__) or hasattr(x, "__jax_array__")
 
 

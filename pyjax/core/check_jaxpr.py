@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pyjax.core import source_info
 from pyjax.core.avals import typecompat, unsplit
 from pyjax.core.errors import JaxprTypeError, new_error
 from pyjax.core.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params
 from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import summarize
 
 # Extra checks of equations with jaxprs inside: `rule(eqn, in_avals)`; raises JaxprTypeError.
 custom_checks: dict[Primitive, Callable[[JaxprEqn, list[Any]], None]] = {}
@@ -45,7 +45,7 @@ def _check_eqn(eqn: JaxprEqn, index: int, bound: set[Var]) -> None:
             JaxprTypeError,
             f"equation {index} of the jaxpr, {eqn.primitive}, is ill-typed: {why}",
             f"equation: {eqn!r}",
-            where=source_info.summarize(eqn.source),
+            where=summarize(eqn.source),
         )
 
     for a in eqn.invars:

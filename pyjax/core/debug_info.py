@@ -10,8 +10,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyjax.core import source_info
 from pyjax.core.signatures import parameters_of, positional_names
+from pyjax.core.source_info import function_location, is_internal_file
 from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
 # `traced_for` of single operations, which are traced in order to be run.
@@ -58,7 +58,7 @@ class DebugInfo:
         fun = self._fun()
         if self._text is not None or fun is None:
             return self._text or "<a function that is gone>"
-        return fun if isinstance(fun, str) else source_info.function_location(fun)
+        return fun if isinstance(fun, str) else function_location(fun)
 
     def name(self) -> str:
         """`loss`."""
@@ -70,9 +70,7 @@ class DebugInfo:
         while hasattr(fun, "__wrapped__"):
             fun = fun.__wrapped__
         code = getattr(fun, "__code__", None)
-        return isinstance(fun, str) or (
-            code is not None and source_info.is_internal_file(code.co_filename)
-        )
+        return isinstance(fun, str) or (code is not None and is_internal_file(code.co_filename))
 
     def outliving(self) -> DebugInfo:
         """The same, which knows the name of the function also when that is gone."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import call_chains
 from pyjax.core.avals import abstractify
+from pyjax.core.call_chains import Replay, override
 from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, RefEffect, join_effects, no_effects, refer_to_refs
 from pyjax.core.errors import new_error
@@ -393,9 +393,8 @@ def eval_jaxpr(
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts))
     env.update(zip(jaxpr.invars, args))
     last_use = last_used(jaxpr)
-    override = call_chains.override
     outer_frame = override.frame
-    replay = call_chains.Replay()
+    replay = Replay()
     try:
         for eqn in jaxpr.eqns:
             values = [a.val if type(a) is Literal else env[a] for a in eqn.invars]

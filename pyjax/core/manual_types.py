@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pyjax.core import axis_env
 from pyjax.core.avals import ShapedArray, Split
+from pyjax.core.axis_env import in_order
 from pyjax.core.errors import fail
 
 
@@ -100,7 +100,7 @@ def check_no_sum(what: str, aval: Any, axes: Iterable[Any]) -> None:
         return
     axes = tuple(axes)
     for state in ("unreduced", "reduced"):
-        along = axis_env.in_order(a for a in axes if state_along(aval, a) == state)
+        along = in_order(a for a in axes if state_along(aval, a) == state)
         if not along:
             continue
         fail(

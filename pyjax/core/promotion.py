@@ -16,7 +16,21 @@ import ml_dtypes
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import dtype_classes as dtypes
+from pyjax.core.dtype_classes import (
+    ALL_DTYPES,
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    LOW_FLOATS,
+    PYTHON_SCALARS,
+    SIGNED,
+    UNSIGNED,
+    as_numpy_dtype,
+    canonicalize_dtype,
+    is_weakly_typed,
+    issubdtype,
+)
+from pyjax.core.dtype_classes import dtype as dtype_of
 from pyjax.core.errors import TypePromotionError, new_error
 from pyjax.core.extended_dtypes import is_extended
 
@@ -35,17 +49,17 @@ class Weak(enum.Enum):
 
 
 _d = np.dtype
-_U2, _U4, _U8, _U16, _U32, _U64 = dtypes.UNSIGNED
-_S2, _S4, _S8, _S16, _S32, _S64 = dtypes.SIGNED
+_U2, _U4, _U8, _U16, _U32, _U64 = UNSIGNED
+_S2, _S4, _S8, _S16, _S32, _S64 = SIGNED
 _BF16, _F16, _F32, _F64 = (
     _d(ml_dtypes.bfloat16),
     _d(np.float16),
     _d(np.float32),
     _d(np.float64),
 )
-_C64, _C128 = dtypes.COMPLEX
+_C64, _C128 = COMPLEX
 _STANDARD_EDGES: dict[Node, tuple[Node, ...]] = {
-    dtypes.BOOL: (Weak.INT,),
+    BOOL: (Weak.INT,),
     Weak.INT: (_U2, _U4, _U8, _S2, _S4, _S8),
     _U2: (),
     _U4: (),
@@ -59,8 +73,8 @@ _STANDARD_EDGES: dict[Node, tuple[Node, ...]] = {
     _S16: (_S32,),
     _S32: (_S64,),
     _S64: (Weak.FLOAT,),
-    Weak.FLOAT: (*dtypes.LOW_FLOATS, _BF16, _F16, Weak.COMPLEX),
-    **dict.fromkeys(dtypes.LOW_FLOATS, ()),
+    Weak.FLOAT: (*LOW_FLOATS, _BF16, _F16, Weak.COMPLEX),
+    **dict.fromkeys(LOW_FLOATS, ()),
     _BF16: (_F32,),
     _F16: (_F32,),
     _F32: (_F64, _C64),
@@ -71,10 +85,10 @@ _STANDARD_EDGES: dict[Node, tuple[Node, ...]] = {
 }
 # Strict: only weak types are promoted implicitly.
 _STRICT_EDGES: dict[Node, tuple[Node, ...]] = {
-    Weak.INT: (Weak.FLOAT, *dtypes.SIGNED, *dtypes.UNSIGNED),
-    Weak.FLOAT: (Weak.COMPLEX, *dtypes.FLOATS),
-    Weak.COMPLEX: dtypes.COMPLEX,
-    **dict.fromkeys(dtypes.ALL_DTYPES, ()),
+    Weak.INT: (Weak.FLOAT, *SIGNED, *UNSIGNED),
+    Weak.FLOAT: (Weak.COMPLEX, *FLOATS),
+    Weak.COMPLEX: COMPLEX,
+    **dict.fromkeys(ALL_DTYPES, ()),
 }
 _EDGES = {"standard": _STANDARD_EDGES, "strict": _STRICT_EDGES}
 
@@ -105,7 +119,7 @@ def _least_upper_bound(mode: str, nodes: frozenset[Node]) -> Node:
     names = ", ".join(sorted(_node_name(n) for n in nodes))
     if mode == "strict":
         why = "The option numpy_dtype_promotion='strict' allows only Python scalars to be promoted."
-    elif not frozenset(dtypes.LOW_FLOATS).isdisjoint(nodes):
+    elif not frozenset(LOW_FLOATS).isdisjoint(nodes):
         why = (
             "8-bit floating point types do not support implicit promotion: the result would be "
             "narrower or wider than one may expect."
@@ -128,15 +142,15 @@ def _dtype_and_weak(value: Any) -> tuple[Any, bool]:
     aval = getattr(value, "aval", None)
     if aval is not None and hasattr(aval, "weak_type"):
         return aval.dtype, aval.weak_type
-    return dtypes.dtype(value), dtypes.is_weakly_typed(value)
+    return dtype_of(value), is_weakly_typed(value)
 
 
 def _weak_node(dtype: Any) -> Node:
-    if dtype == dtypes.BOOL:
+    if dtype == BOOL:
         return dtype
-    if dtypes.issubdtype(dtype, np.integer):
+    if issubdtype(dtype, np.integer):
         return Weak.INT
-    return Weak.COMPLEX if dtypes.issubdtype(dtype, np.complexfloating) else Weak.FLOAT
+    return Weak.COMPLEX if issubdtype(dtype, np.complexfloating) else Weak.FLOAT
 
 
 _WEAK_DTYPES = {Weak.INT: _S64, Weak.FLOAT: _F64, Weak.COMPLEX: _C128}
@@ -176,7 +190,7 @@ def lattice_result_type(*args: Any) -> tuple[Any, bool]:
     """Common dtype (not canonicalized to 32 bits) and whether it is weak."""
     operands = frozenset(map(_dtype_and_weak, args))
     dtype, weak = _join(options.numpy_dtype_promotion.here()[0].value, operands)
-    return dtype, weak and dtype != dtypes.BOOL
+    return dtype, weak and dtype != BOOL
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
@@ -194,12 +208,12 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     if not args:
         raise new_error(ValueError, "at least one array or dtype is required")
     dtype, weak = lattice_result_type(*(_default_float_if_none(a) for a in args))
-    dtype = dtypes.canonicalize_dtype(dtype)
+    dtype = canonicalize_dtype(dtype)
     return (dtype, weak) if return_weak_type_flag else dtype
 
 
 def _default_float_if_none(arg: Any) -> Any:
-    return dtypes.canonicalize_dtype(np.float64) if arg is None else arg
+    return canonicalize_dtype(np.float64) if arg is None else arg
 
 
 def promote_types(a: Any, b: Any) -> Any:
@@ -209,13 +223,13 @@ def promote_types(a: Any, b: Any) -> Any:
     'bfloat16'
     """
     operands: Iterable[tuple[Any, bool]] = (
-        (dtypes.PYTHON_SCALARS[t], True)
-        if isinstance(t, type) and t in dtypes.PYTHON_SCALARS
-        else (t if is_extended(t) else dtypes.as_numpy_dtype(t), False)
+        (PYTHON_SCALARS[t], True)
+        if isinstance(t, type) and t in PYTHON_SCALARS
+        else (t if is_extended(t) else as_numpy_dtype(t), False)
         for t in (a, b)
     )
     dtype, weak = _join(options.numpy_dtype_promotion.here()[0].value, frozenset(operands))
-    return dtypes.canonicalize_dtype(dtype) if weak else dtype
+    return canonicalize_dtype(dtype) if weak else dtype
 
 
 def safe_to_cast(source: Any, target: Any) -> bool:
@@ -226,8 +240,8 @@ def safe_to_cast(source: Any, target: Any) -> bool:
       TypePromotionError: the lattice joins them nowhere (8-bit floats, 4-bit integers; and
         any two of strict mode).
     """
-    source_dtype = dtypes.dtype(source, canonicalize=True)
-    target = dtypes.dtype(target, canonicalize=True)
+    source_dtype = dtype_of(source, canonicalize=True)
+    target = dtype_of(target, canonicalize=True)
     if source_dtype == target:
         return True
     if is_extended(source_dtype) or is_extended(target):

@@ -13,9 +13,29 @@ from operator import itemgetter
 from typing import Any
 from weakref import WeakSet
 
-from pyjax.core import tree_messages as messages
 from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key, register_exact_key
+from pyjax.core.tree_messages import (
+    DICT as DICT_KIND,
+)
+from pyjax.core.tree_messages import (
+    LEAF as LEAF_KIND,
+)
+from pyjax.core.tree_messages import (
+    LIST as LIST_KIND,
+)
+from pyjax.core.tree_messages import (
+    NONE as NONE_KIND,
+)
+from pyjax.core.tree_messages import (
+    TUPLE as TUPLE_KIND,
+)
+from pyjax.core.tree_messages import (
+    decode as decode_nodes,
+)
+from pyjax.core.tree_messages import (
+    encode as encode_nodes,
+)
 from xla_backend.process.bounded_cache import BoundedCache, Budget, clear_all
 
 
@@ -173,7 +193,7 @@ class PyTreeDef:
             for child in treedef._children:
                 visit(child)
             kind = _MESSAGES.get(treedef._type)
-            keys = treedef._data if kind == messages.DICT else ()
+            keys = treedef._data if kind == DICT_KIND else ()
             if kind is None or not all(type(k) is str for k in keys):
                 raise ValueError(
                     f"{_type_name(treedef)} cannot be serialized: only tuples, lists, dictionaries "
@@ -182,7 +202,7 @@ class PyTreeDef:
             nodes.append((len(treedef._children), kind, keys))
 
         visit(self)
-        return messages.encode(nodes)
+        return encode_nodes(nodes)
 
     @staticmethod
     def deserialize_using_proto(registry: Any, data: bytes) -> PyTreeDef:
@@ -193,16 +213,16 @@ class PyTreeDef:
         """
         kinds = {kind: cls for cls, kind in _MESSAGES.items()}
         stack: list[PyTreeDef] = []
-        for arity, kind, keys in messages.decode(data):
+        for arity, kind, keys in decode_nodes(data):
             if arity > len(stack):
                 raise ValueError("no message of a PyTreeDef: a node lacks children")
             children = tuple(stack[len(stack) - arity :])
             del stack[len(stack) - arity :]
-            if kind == messages.LEAF:
+            if kind == LEAF_KIND:
                 stack.append(LEAF)
             else:
                 stack.append(
-                    _node(kinds[kind], list(keys) if kind == messages.DICT else None, children)
+                    _node(kinds[kind], list(keys) if kind == DICT_KIND else None, children)
                 )
         if len(stack) != 1:
             raise ValueError(f"no message of a PyTreeDef: {len(stack)} roots")
@@ -425,11 +445,11 @@ def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | Non
 
 
 _MESSAGES: dict[Any, int] = {
-    _Leaf: messages.LEAF,
-    list: messages.LIST,
-    _NoneNode: messages.NONE,
-    tuple: messages.TUPLE,
-    dict: messages.DICT,
+    _Leaf: LEAF_KIND,
+    list: LIST_KIND,
+    _NoneNode: NONE_KIND,
+    tuple: TUPLE_KIND,
+    dict: DICT_KIND,
 }
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import (
     ShapedArray,
     Split,
@@ -21,6 +20,8 @@ from pyjax.core.avals import (
     physical_aval,
     sharding_of_split,
 )
+from pyjax.core.axis_env import in_order
+from pyjax.core.dtypes import canonicalize_dtype, float0
 from pyjax.core.errors import fail, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.manual_types import check_no_sum, moved, without_sums
@@ -63,7 +64,7 @@ def add_jaxvals(x: Any, y: Any) -> Any:
 
 
 def _is_float0(x: Any) -> bool:
-    return getattr(x, "dtype", None) == dtypes.float0
+    return getattr(x, "dtype", None) == float0
 
 
 def zeros_like_aval(aval: Any) -> Any:
@@ -80,8 +81,8 @@ def full(aval: Any, value: Any) -> Any:
     """An array of an aval filled with a scalar, which all words of random keys are set to."""
     if aval is abstract_token:
         raise new_error(TypeError, "a token has no zeros")
-    if aval.dtype == dtypes.float0:
-        return np.zeros(aval.shape, dtypes.float0)
+    if aval.dtype == float0:
+        return np.zeros(aval.shape, float0)
     if aval.vma:
         return pvary(full(aval.update(vma=frozenset()), value), aval.vma)
     if aval.split is not None and any(aval.split.manual_sums):
@@ -90,7 +91,7 @@ def full(aval: Any, value: Any) -> Any:
     if is_extended(aval.dtype):
         words = full(physical_aval(aval), value)
         return random_wrap_p.bind1(words, impl=aval.dtype.impl)
-    if dtypes.canonicalize_dtype(aval.dtype) != aval.dtype:  # from a block where 64 bits are on
+    if canonicalize_dtype(aval.dtype) != aval.dtype:  # from a block where 64 bits are on
         with options.enable_x64(True):
             return full(aval, value)
     scalar: Any = aval.dtype.type(value)
@@ -193,12 +194,12 @@ def casts_to_vary(aval: Any, axes: frozenset[Any]) -> list[tuple[Primitive, tupl
     reduced = frozenset[Any]() if split is None else axes & split.reduced
     if reduced:
         aval = moved(aval, reduced, "varying", split.mesh)
-        casts.append((reduced_vary_cast_p, axis_env.in_order(reduced), aval))
+        casts.append((reduced_vary_cast_p, in_order(reduced), aval))
         axes -= reduced
     if axes:
         check_no_sum("pvary", aval, axes)
         aval = aval.update(vma=aval.vma | axes)
-        casts.append((pvary_p, axis_env.in_order(axes), aval))
+        casts.append((pvary_p, in_order(axes), aval))
     return casts
 
 
@@ -221,9 +222,9 @@ def _with_sums(x: Any, split: Split | None) -> Any:
     unreduced, reduced = (frozenset[Any](),) * 2 if split is None else split.manual_sums
     have = (frozenset[Any](),) * 2 if aval.split is None else aval.split.manual_sums
     if made := have[0] - unreduced:
-        x = unreduced_psum_p.bind1(x, axes=axis_env.in_order(made))
+        x = unreduced_psum_p.bind1(x, axes=in_order(made))
     if marked := reduced - have[1]:
-        x = preduced_p.bind1(x, axes=axis_env.in_order(marked))
+        x = preduced_p.bind1(x, axes=in_order(marked))
     if split is not None and (summed := unreduced - have[0]):
         if not summed <= aval.vma:
             wanted = aval.update(vma=aval.vma - summed).with_split(split)
@@ -232,9 +233,9 @@ def _with_sums(x: Any, split: Split | None) -> Any:
                 f"Expected cotangent type {wanted.str_short()} but got {aval.str_short()}.",
                 "of a value that is reduced along mesh axes the cotangent is a sum over these that "
                 "is still to be made, and this one is the same on all devices",
-                f"cast the value before: lax.pcast(x, {axis_env.in_order(summed)}, to='varying').",
+                f"cast the value before: lax.pcast(x, {in_order(summed)}, to='varying').",
             )
-        x = vary_unreduced_cast_p.bind1(x, axes=axis_env.in_order(summed))
+        x = vary_unreduced_cast_p.bind1(x, axes=in_order(summed))
     if lost := have[1] - reduced:
         check_no_sum("a cotangent", aval, lost)
     return x

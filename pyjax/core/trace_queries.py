@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyjax.core import axis_env
+from pyjax.core.axis_env import axis_names
+from pyjax.core.axis_env import key as axis_key
 from pyjax.core.trace import Trace, current_trace, eval_trace
 
 
@@ -15,7 +16,7 @@ class OpaqueTraceState:
 
     def __init__(self) -> None:
         self._trace = current_trace()
-        self._axes = axis_env.key()
+        self._axes = axis_key()
 
     def __eq__(self, other: Any) -> bool:
         if not isinstance(other, OpaqueTraceState):
@@ -102,7 +103,7 @@ def nonempty_axis_env() -> bool:
     >>> nonempty_axis_env_DO_NOT_USE()
     False
     """
-    return bool(axis_env.axis_names())
+    return bool(axis_names())
 
 
 def axis_names_in_context() -> list[Any]:
@@ -115,7 +116,7 @@ def axis_names_in_context() -> list[Any]:
     >>> seen
     [['i']]
     """
-    return list(axis_env.axis_names())
+    return list(axis_names())
 
 
 def trace_state_clean() -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from pyjax.core import trace
 from pyjax.core.primitive import Primitive
+from pyjax.core.trace import CustomCall
+from pyjax.core.trace import Trace as BaseTrace
 
 
 class TraceTag:
@@ -18,7 +19,7 @@ class TraceTag:
     """
 
 
-class Trace(trace.Trace):
+class Trace(BaseTrace):
     """Base of interpreters: what operations do inside of `set_current_trace(trace)`.
 
     A subclass gives `process_primitive(primitive, args, params)`, with the result or, for
@@ -44,7 +45,7 @@ class Trace(trace.Trace):
         if "process_primitive" in cls.__dict__:
             cls.process_primitive = _as_list(cls.__dict__["process_primitive"])  # type: ignore[method-assign]
 
-    def process_custom_call(self, call: trace.CustomCall, args: Sequence[Any]) -> list[Any]:
+    def process_custom_call(self, call: CustomCall, args: Sequence[Any]) -> list[Any]:
         return call.fun(*args)
 
 

@@ -6,7 +6,6 @@ Programs are lowered to HLO (`interpreters/hlo.py`): operands of a rule are HLO 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from pyjax.core.effects import lowerable_effects as lowerable_effects
@@ -60,6 +59,7 @@ from pyjax.interpreters.mlir_text import (
 from pyjax.interpreters.platform_names import KNOWN_PLATFORMS, names_of_platform
 from pyjax.interpreters.rules import Unsupported, lowering_rules
 from xla_backend.hlo.instruction import Instruction as Value
+from xla_backend.process.on_first_use import import_now
 
 Token = Value
 MeshAxisName = Any
@@ -139,7 +139,7 @@ def register_lowering(
 def __getattr__(name: str) -> Any:
     # Of a higher layer.
     if name == "Mesh":
-        return import_module("pyjax.sharding").Mesh
+        return import_now("pyjax.sharding").Mesh
     raise AttributeError(f"module 'pyjax.interpreters.mlir' has no attribute {name!r}")
 
 

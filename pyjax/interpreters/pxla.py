@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
+from xla_backend.process.on_first_use import import_now
 
 MeshAxisName = Any
 Index = int | slice | tuple[int | slice, ...]
@@ -21,7 +21,7 @@ ArrayMapping = OrderedDict[MeshAxisName, int]
 
 def _sharding() -> Any:
     # Of a higher layer.
-    return import_module("pyjax.sharding")
+    return import_now("pyjax.sharding")
 
 
 def array_mapping_to_axis_resources(array_mapping: Mapping[MeshAxisName, int]) -> Any:

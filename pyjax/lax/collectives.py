@@ -31,9 +31,9 @@ from pyjax.interpreters.batching import not_mapped
 from pyjax.interpreters.rules import LINEAR, ZERO_TANGENT, Unsupported
 from pyjax.interpreters.staging import is_staging
 from pyjax.interpreters.varying import Variation, as_typed, joined, varying_rules
-from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, div, mul
 from pyjax.lax.collectives_groups import Groups, by_groups, checked_groups
+from pyjax.lax.collectives_lowering import axis_index as axis_index_lowering
 from pyjax.lax.collectives_lowering import lowering_over_mesh, reduction
 from pyjax.lax.common import (
     BOOL,
@@ -421,7 +421,7 @@ axis_index_p: Primitive = define(
     jvp=ZERO_TANGENT,
     transpose=Unsupported("axis_index has no operands"),
     batching=Unsupported("axis_index has no operands"),
-    lowering=lowering_over_mesh("axis_index", collectives_lowering.axis_index),
+    lowering=lowering_over_mesh("axis_index", axis_index_lowering),
     effects=named_effects,
     collective_batching=lambda name, axis_size, args, dims, **params: (
         [iota(np.int32, axis_size)],

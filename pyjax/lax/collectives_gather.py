@@ -22,7 +22,6 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import LINEAR
 from pyjax.interpreters.varying import Variation, as_typed, varying_rules
-from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import mul
 from pyjax.lax.collectives import (
     AxisName,
@@ -39,7 +38,10 @@ from pyjax.lax.collectives_groups import (
     group_size,
     one_at_a_time,
 )
+from pyjax.lax.collectives_lowering import all_gather as all_gather_lowering
+from pyjax.lax.collectives_lowering import all_to_all as all_to_all_lowering
 from pyjax.lax.collectives_lowering import lowering_over_mesh
+from pyjax.lax.collectives_lowering import reduce_scatter as reduce_scatter_lowering
 from pyjax.lax.common import NUMBER, aval_of, canonical_axis, check_dtype, shape_of
 from pyjax.lax.indexing.slicing import dynamic_slice_in_dim
 from pyjax.lax.nary import define, expand_to
@@ -170,7 +172,7 @@ def _define_all_gather(name: str, transpose_rule: Any, abstract_eval: Any) -> Pr
         jvp=LINEAR,
         transpose=transpose_rule,
         batching=batching,
-        lowering=lowering_over_mesh(name, collectives_lowering.all_gather),
+        lowering=lowering_over_mesh(name, all_gather_lowering),
         effects=named_effects,
         collective_batching=by_groups(_all_gather_collective),
     )
@@ -325,7 +327,7 @@ def _define_reduce_scatter(name: str, gather: Primitive, abstract_eval: Any) -> 
         jvp=LINEAR,
         transpose=transpose_rule,
         batching=batching,
-        lowering=lowering_over_mesh(name, collectives_lowering.reduce_scatter),
+        lowering=lowering_over_mesh(name, reduce_scatter_lowering),
         effects=named_effects,
         collective_batching=by_groups(_reduce_scatter_collective),
     )
@@ -472,7 +474,7 @@ all_to_all_p: Primitive = define(
     jvp=LINEAR,
     transpose=_all_to_all_transpose,
     batching=_all_to_all_batching,
-    lowering=lowering_over_mesh("all_to_all", collectives_lowering.all_to_all),
+    lowering=lowering_over_mesh("all_to_all", all_to_all_lowering),
     effects=named_effects,
     collective_batching=by_groups(_all_to_all_collective),
 )

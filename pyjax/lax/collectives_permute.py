@@ -18,7 +18,6 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.rules import LINEAR
 from pyjax.interpreters.varying import varying_rules
-from pyjax.lax import collectives_lowering
 from pyjax.lax.collectives import (
     AxisName,
     axis_index,
@@ -29,6 +28,7 @@ from pyjax.lax.collectives import (
 from pyjax.lax.collectives_gather import all_gather
 from pyjax.lax.collectives_groups import take_rows
 from pyjax.lax.collectives_lowering import lowering_over_mesh
+from pyjax.lax.collectives_lowering import ppermute as ppermute_lowering
 from pyjax.lax.common import shape_of
 from pyjax.lax.compare import full_value, ge, select
 from pyjax.lax.indexing.slicing import dynamic_index_in_dim
@@ -98,7 +98,7 @@ ppermute_p: Primitive = define(
         ppermute_p.bind_all(*args, **params),
         list(dims),
     ),
-    lowering=lowering_over_mesh("ppermute", collectives_lowering.ppermute),
+    lowering=lowering_over_mesh("ppermute", ppermute_lowering),
     effects=named_effects,
     collective_batching=_collective_batching,
 )

@@ -19,7 +19,6 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front
 from pyjax.interpreters.rules import FullJvp
 from pyjax.interpreters.varying import varying_rules
-from pyjax.lax import collectives_lowering
 from pyjax.lax.arithmetic import add, max, min, mul, neg, sub
 from pyjax.lax.bitwise import bitwise_and
 from pyjax.lax.collectives import (
@@ -33,6 +32,7 @@ from pyjax.lax.collectives import (
 from pyjax.lax.collectives_gather import all_to_all
 from pyjax.lax.collectives_groups import by_groups, checked_groups, group_size
 from pyjax.lax.collectives_lowering import lowering_over_mesh
+from pyjax.lax.collectives_lowering import ragged_all_to_all as ragged_all_to_all_lowering
 from pyjax.lax.collectives_permute import ppermute
 from pyjax.lax.common import dtype_of, shape_of
 from pyjax.lax.compare import eq, full_value, ge, gt, lt, ne, select
@@ -256,7 +256,7 @@ ragged_all_to_all_p: Primitive = define(
     jvp=FullJvp(_jvp),
     transpose=_transpose,
     batching=_batching,
-    lowering=lowering_over_mesh("ragged_all_to_all", collectives_lowering.ragged_all_to_all),
+    lowering=lowering_over_mesh("ragged_all_to_all", ragged_all_to_all_lowering),
     effects=named_effects,
     collective_batching=by_groups(_collective),
 )

@@ -20,9 +20,10 @@ from pyjax.interpreters import ad
 from pyjax.interpreters.batching import batch_jaxpr, bdim_at_front, not_mapped
 from pyjax.interpreters.rules import FullJvp, Unsupported
 from pyjax.interpreters.traced_function import trace_function
-from pyjax.lax import arithmetic, bitwise
+from pyjax.lax.arithmetic import add, mul
 from pyjax.lax.arithmetic import max as max_
 from pyjax.lax.arithmetic import min as min_
+from pyjax.lax.bitwise import bitwise_and, bitwise_or, bitwise_xor
 from pyjax.lax.common import aval_of, canonical_dims, nary_operands, shape_of
 from pyjax.lax.nary import define, expand_to
 from pyjax.lax.reduce import (
@@ -46,13 +47,13 @@ from xla_backend.hlo.shape import Shape
 
 # Computations that have a reduction of their own, when the initial value is their identity.
 _MONOIDS: dict[Any, tuple[Callable[..., Array], Opcode]] = {
-    arithmetic.add: (reduce_sum, Opcode.ADD),
-    arithmetic.mul: (reduce_prod, Opcode.MULTIPLY),
+    add: (reduce_sum, Opcode.ADD),
+    mul: (reduce_prod, Opcode.MULTIPLY),
     max_: (reduce_max, Opcode.MAXIMUM),
     min_: (reduce_min, Opcode.MINIMUM),
-    bitwise.bitwise_and: (reduce_and, Opcode.AND),
-    bitwise.bitwise_or: (reduce_or, Opcode.OR),
-    bitwise.bitwise_xor: (reduce_xor, Opcode.XOR),
+    bitwise_and: (reduce_and, Opcode.AND),
+    bitwise_or: (reduce_or, Opcode.OR),
+    bitwise_xor: (reduce_xor, Opcode.XOR),
 }
 
 

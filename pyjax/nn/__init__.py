@@ -1,6 +1,5 @@
 """Functions for neural networks: activations, the softmax family, attention, initializers."""
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from pyjax.nn.functions import (
@@ -38,6 +37,7 @@ from pyjax.nn.functions import (
     tanh,
 )
 from pyjax.nn.scaled import get_scaled_dot_general_config, scaled_dot_general, scaled_matmul
+from xla_backend.process.on_first_use import import_now as _import_now
 
 # Loaded on first use: initializers need random numbers, the other functions do not.
 _ON_DEMAND = frozenset({"initializers"})
@@ -45,5 +45,5 @@ _ON_DEMAND = frozenset({"initializers"})
 
 def __getattr__(name: str) -> _Any:
     if name in _ON_DEMAND:
-        return _import_module(f"pyjax.nn.{name}")
+        return _import_now(f"pyjax.nn.{name}")
     raise AttributeError(f"module 'pyjax.nn' has no attribute {name!r}")

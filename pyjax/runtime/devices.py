@@ -12,7 +12,7 @@ from pyjax.core.errors import new_error
 from pyjax.runtime.gpu_environment import gpu_environment
 from xla_backend.debug_options import current_debug_options
 from xla_backend.process import bounded_cache
-from xla_backend.process.forks import START, take_for_forks
+from xla_backend.process.forks import START, check_forked, take_for_forks
 from xla_backend.runtime.client import AbstractClient, Device
 from xla_backend.runtime.host_threads import set_num_threads
 from xla_backend.runtime.memory import POOL
@@ -248,6 +248,7 @@ def backends() -> dict[str, AbstractClient]:
     global _clients
     if _clients is not None:
         return _clients
+    check_forked()
     with _lock:
         if _clients is not None:
             return _clients

@@ -13,7 +13,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +31,7 @@ from pyjax.runtime.transfers import armed
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.process.bounded_cache import BoundedCache, Budget, once
 from xla_backend.process.forks import ForkedWhileCompilingError
+from xla_backend.process.on_first_use import import_now
 from xla_backend.runtime.buffer import OutOfMemory
 
 V = TypeVar("V")
@@ -203,7 +203,7 @@ def _is_ready() -> bool:
     if None in places:
         return False
     # Not before: it takes LLVM.
-    native = import_module("pyjax.native.methods")
+    native = import_now("pyjax.native.methods")
     fact = native.Fact
     blocks, context = key_outside_blocks()
     facts = native.facts_of_python() | {

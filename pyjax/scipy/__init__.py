@@ -1,7 +1,8 @@
 """The part of SciPy that compiles. Submodules load on first use."""
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
+
+from xla_backend.process.on_first_use import import_now as _import_now
 
 _SUBMODULES = frozenset(
     {
@@ -23,7 +24,7 @@ _SUBMODULES = frozenset(
 
 def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
-        return _import_module(f"pyjax.scipy.{name}")
+        return _import_now(f"pyjax.scipy.{name}")
     raise AttributeError(f"module 'pyjax.scipy' has no attribute {name!r}")
 
 

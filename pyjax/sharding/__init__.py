@@ -1,7 +1,6 @@
 """Where the parts of arrays lie: meshes of devices, and what they split. Public names only.
 Functions that move arrays are of a higher layer, and load on first use."""
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from pyjax.sharding.manual_axes import AbstractDevice as AbstractDevice
@@ -19,13 +18,14 @@ from pyjax.sharding.shardings import Shard as Shard
 from pyjax.sharding.shardings import Sharding as Sharding
 from pyjax.sharding.shardings import SingleDeviceSharding as SingleDeviceSharding
 from pyjax.sharding.shardings import make_single_device_sharding as make_single_device_sharding
+from xla_backend.process.on_first_use import import_now as _import_now
 
 _MOVING = frozenset({"auto_axes", "explicit_axes", "reshard"})
 
 
 def __getattr__(name: str) -> _Any:
     if name in _MOVING:
-        return getattr(_import_module("pyjax.parallel.reshard"), name)
+        return getattr(_import_now("pyjax.parallel.reshard"), name)
     raise AttributeError(f"module 'pyjax.sharding' has no attribute {name!r}")
 
 

@@ -129,7 +129,7 @@ def test_same_as_python(name: str) -> None:
     f = jitted(function)
     pyjax.config.update("jax_native_dispatch", False)
     expected = seen(f(*args, **kwargs))
-    by_python = frames(lambda: f(*args, **kwargs))
+    by_python = min(frames(lambda: f(*args, **kwargs)) for _ in range(3))
     pyjax.config.update("jax_native_dispatch", True)
     for _ in range(4):
         assert seen(f(*args, **kwargs)) == expected

@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from operator import methodcaller
 from typing import Any, Protocol
 
@@ -84,15 +85,58 @@ class Visitors:
 
 
 _locks: list[tuple[int, Lock]] = []
-_taken: list[Lock] = []
 _never_free: list[Lock] = []  # in a child
-_raised: list[BaseException] = []  # by signal handlers in the middle of this
+_is_registered = False
+
+
+class _Fork:
+    """One that is under way on some thread.
+
+    Attributes:
+      end: when its wait is over.   has_tried: whether it has asked for each lock.
+      taken: those that it has.   raised: by signal handlers in the middle of it.
+    """
+
+    __slots__ = ("end", "has_tried", "raised", "taken")
+
+    def __init__(self) -> None:
+        self.end = time.monotonic() + _BOUND
+        self.has_tried = False
+        self.taken: list[Lock] = []
+        self.raised: list[BaseException] = []
+
+    def has_all(self) -> bool:
+        return all(any(lock is taken for taken in self.taken) for _, lock in _locks)
+
+    def seconds_left(self) -> float:
+        return max(0.0, self.end - time.monotonic())
+
+    def take_all(self) -> None:
+        """In order, from the first: a lock that came meanwhile may stand before some that are taken
+        here, and whoever has it may wait for these."""
+        self.release_taken()
+        for _, lock in tuple(_locks):
+            # One call in C, so that no signal handler raises when it is acquired and not yet noted.
+            acquire = methodcaller("acquire", True, self.seconds_left())
+            self.taken.extend(filter(acquire, (lock,)))
+        self.has_tried = True
+
+    def release_taken(self) -> None:
+        # Taken out and released by one call in C, so that no handler raises in between.
+        with suppress(IndexError):
+            for _ in map(methodcaller("release"), iter(self.taken.pop, None)):
+                pass
+
+
+_forks: dict[int, _Fork] = {}  # by thread
 
 
 def take_for_forks(lock: Lock, order: int) -> None:
     """From now on, fork only while this thread has the lock."""
-    _locks.append((order, lock))
-    _locks.sort(key=lambda entry: entry[0])
+    _register_once()
+    if any(lock is known for _, known in _locks):
+        return
+    _locks[:] = sorted([*_locks, (order, lock)], key=lambda entry: entry[0])
 
 
 def check_forked() -> None:
@@ -110,59 +154,65 @@ def check_forked() -> None:
 
 
 def _before() -> None:
-    end = time.monotonic() + _BOUND
+    me = threading.get_ident()
+    fork = _forks.setdefault(me, _Fork())
     for drain in drains:
         try:
-            drain(max(0.0, end - time.monotonic()))
+            drain(fork.seconds_left())
         except BaseException as error:
-            _raised.append(error)
-    for _, lock in _locks:
-        if any(lock is taken for taken in _taken):
-            continue
+            fork.raised.append(error)
+    while True:
         try:
-            acquire = methodcaller("acquire", True, max(0.0, end - time.monotonic()))
-            # One call in C, so that no signal handler raises when it is acquired and not yet noted.
-            _taken.extend(filter(acquire, (lock,)))
+            if fork.has_all() or (fork.has_tried and not fork.seconds_left()):
+                _forks[me] = fork  # a handler that forked, too, has taken it out
+                return
+            fork.take_all()
         except BaseException as error:
-            _raised.append(error)
+            fork.raised.append(error)
 
 
-def _after() -> None:
+def _after() -> list[BaseException]:
+    """Everything is given back; what handlers have raised."""
+    fork = _forks.get(threading.get_ident())
+    if fork is None:
+        return []
     try:
-        _release_taken()
+        fork.release_taken()
     except BaseException as error:
-        _raised.append(error)
-        _release_taken()
-
-
-def _release_taken() -> None:
-    # Taken out and released by one call in C, too.
-    with suppress(IndexError):
-        for _ in map(methodcaller("release"), iter(_taken.pop, None)):
-            pass
+        fork.raised.append(error)
+        fork.release_taken()
+    _forks.pop(threading.get_ident(), None)
+    return fork.raised
 
 
 def _after_in_parent() -> None:
-    _after()
-    if not _raised:
+    errors = _after()
+    if not errors:
         return
-    errors = _raised[:]
-    _raised.clear()
     if any(isinstance(error, KeyboardInterrupt) for error in errors):
         _thread.interrupt_main()
     raise errors[0]  # Python prints it, and forgets it
 
 
 def _after_in_child() -> None:
-    if _taken:
-        _never_free.extend(lock for _, lock in _locks if not any(lock is t for t in _taken))
+    fork = _forks.get(threading.get_ident())
+    if fork is not None and fork.has_tried:
+        _never_free.extend(lock for _, lock in _locks if not any(lock is t for t in fork.taken))
+        fork.has_tried = False  # what is given back now was not never free
     _after()
-    _raised.clear()
+    _forks.clear()
 
 
-if hasattr(os, "register_at_fork"):
+def _register_once() -> None:
+    global _is_registered
+    if _is_registered or not hasattr(os, "register_at_fork"):
+        return
+    # What is registered last is called first, and `logging` takes its lock before a fork. It comes
+    # before, lest a fork has that lock while it waits for a thread that logs.
+    import_module("logging")
     # A signal handler may raise at the start of any of them: so each has a second chance.
     for _ in range(2):
         os.register_at_fork(
             before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
         )
+    _is_registered = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -44,7 +43,7 @@ class LazyNames:
             return getattr(import_now(self._on_demand[name]), name)
         # `from package import module` asks here first, also while the public names are loaded.
         if find_spec(f"{self._package}.{name}") is not None:
-            return import_module(f"{self._package}.{name}")
+            return import_now(f"{self._package}.{name}")
         found = vars(self._loaded())
         if name in found and (name in found.get("__all__", ()) or not name.startswith("_")):
             return found[name]

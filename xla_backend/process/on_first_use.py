@@ -4,22 +4,24 @@ Imports stand at the top of a file, but for two kinds of rooms: optional ones, a
 process may never need, such as the compiler in a process whose programs are all on disk.
 
 A fork waits for such imports: a child that is forked in the middle of one would wait for ever where
-it needs that module. They are not for use while a module is imported: who holds Python's lock of
-that module would wait here for another thread, and that one for him.
+it needs that module. One at a time: they have a lock. Who is in the middle of an import already has
+Python's lock of that module, for which the lock's holder may be waiting: so he takes it if it is
+free, and goes on without it otherwise.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
+from operator import methodcaller
 from threading import RLock
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from xla_backend.process.forks import IMPORT, check_forked, take_for_forks
 
 _importing = RLock()
-take_for_forks(_importing, IMPORT)
 
 
 # What came so, whole: it is there also for threads that run while another one imports.
@@ -30,10 +32,34 @@ def import_now(module: str) -> ModuleType:
     """A module that is needed now for the first time."""
     found = _imported.get(module)
     if found is None:
+        take_for_forks(_importing, IMPORT)
         check_forked()
-        with _importing:
-            found = _imported[module] = import_module(module)
+        take = methodcaller("acquire", not _is_importing())
+        taken: list[Any] = []
+        try:
+            # One call in C, so that no signal handler raises when it is taken and not yet noted.
+            taken.extend(filter(take, (_importing,)))
+            found = import_module(module)
+            # Not in the middle of its own import, which other threads are to wait for.
+            if not getattr(found.__spec__, "_initializing", False):
+                _imported[module] = found
+        finally:
+            for lock in taken:
+                lock.release()
     return found
+
+
+_MACHINERY = "<frozen importlib._bootstrap>"  # where Python has what imports
+
+
+def _is_importing() -> bool:
+    """Whether this thread is in the middle of an import, and so has a lock of Python's."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename == _MACHINERY:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def on_first_use(module: str, name: str) -> Callable[..., Any]:

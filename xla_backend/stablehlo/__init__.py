@@ -3,8 +3,9 @@
 The names load with their first use: attributes and types, which tracing writes, need no conversion.
 """
 
-from importlib import import_module as _import_module
 from typing import Any as _Any
+
+from xla_backend.process.on_first_use import import_now as _import_now
 
 _PUBLIC = {
     "NAME_OF_ELEMENT": ("xla_backend.stablehlo.types", "NAME_OF_ELEMENT"),
@@ -21,7 +22,7 @@ __all__ = sorted(_PUBLIC)
 def __getattr__(name: str) -> _Any:
     if name in _PUBLIC:
         module, there = _PUBLIC[name]
-        return getattr(_import_module(module), there)
+        return getattr(_import_now(module), there)
     raise AttributeError(f"module 'xla_backend.stablehlo' has no attribute {name!r}")
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
+from xla_backend.process.on_first_use import import_now
 from xla_backend.runtime.client import AbstractClient
 from xla_backend.runtime.plugins import register_plugin
 from xla_backend.runtime.target_code import TargetCode
@@ -21,7 +21,7 @@ from xla_backend.runtime.target_code import TargetCode
 
 def _on_first_use(module: str, cls: str) -> Callable[..., AbstractClient]:
     def make(**options: Any) -> AbstractClient:
-        return getattr(import_module(module), cls)(**options)
+        return getattr(import_now(module), cls)(**options)
 
     return make
 
@@ -37,7 +37,7 @@ register_plugin(
 
 def _of_cuda(function: str) -> Callable[[], Any]:
     """What the platform's own room says about this machine, asked when somebody wants to know."""
-    return lambda: getattr(import_module("xla_backend.targets.gpu.cuda.availability"), function)()
+    return lambda: getattr(import_now("xla_backend.targets.gpu.cuda.availability"), function)()
 
 
 def _cuda_is_usable() -> bool:
@@ -65,8 +65,8 @@ def _emulator(platform: str, target: str) -> Callable[..., AbstractClient]:
     """Programs as a target runs them."""
 
     def make(**options: Any) -> AbstractClient:
-        planner = import_module(f"xla_backend.targets.{target}.compiler").plan_program
-        client = import_module("xla_backend.targets.emulator").EmulatorClient
+        planner = import_now(f"xla_backend.targets.{target}.compiler").plan_program
+        client = import_now("xla_backend.targets.emulator").EmulatorClient
         return client(platform, planner, target, **options)
 
     return make
@@ -90,6 +90,6 @@ def emit(
     """
     module, options = module.clone(), replace(options, target=target)
     if target.is_gpu:
-        room = import_module("xla_backend.targets.gpu.target_code")
+        room = import_now("xla_backend.targets.gpu.target_code")
         return room.make_target_code(module, options)
     return client().emit(module, options)

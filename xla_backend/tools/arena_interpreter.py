@@ -19,8 +19,7 @@ from xla_backend.hlo.attributes import (
     FusionAttributes,
     FusionKind,
 )
-from xla_backend.hlo.evaluator import flatten_value, unflatten_value
-from xla_backend.hlo.evaluator.interpreter import CustomCall, Interpreter
+from xla_backend.hlo.evaluator import CustomCall, Interpreter, flatten_value, unflatten_value
 from xla_backend.hlo.evaluator.values import Value
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule

@@ -173,3 +173,142 @@ def test_the_thread_that_works_apart_is_there_in_children():
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         os._exit(0)
         """)
+
+
+def test_a_fork_does_not_wait_for_a_thread_that_logs():
+    """`logging` takes its lock before a fork, too: it must not have that while it waits here."""
+    _run("""
+        import os, threading, time
+        from xla_backend.process import forks, on_first_use
+        import logging
+        forks._BOUND = 20.0
+        held = threading.Event()
+
+        def work():
+            with on_first_use._importing:
+                held.set()
+                time.sleep(0.5)  # the fork begins
+                logging.getLogger("another").isEnabledFor(10)  # takes the lock of logging
+
+        threading.Thread(target=work).start()
+        held.wait(60)
+        start = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        assert time.monotonic() - start < 15
+        assert os.waitpid(pid, 0)[1] == 0
+        """)
+
+
+def test_the_wait_of_a_fork_is_bounded_once():
+    _run("""
+        import os, threading, time
+        from xla_backend.process import forks
+        lock = threading.Lock()
+        forks.take_for_forks(lock, forks.START)
+        forks._BOUND = 2.0
+        for _ in range(2):
+            lock.acquire()
+            start = time.monotonic()
+            pid = os.fork()
+            if pid == 0:
+                os._exit(7)
+            assert 1.9 < time.monotonic() - start < 3.5
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+            lock.release()
+        """)
+
+
+def test_a_child_that_cannot_start_a_backend_says_so():
+    _run("""
+        import os, threading
+        import pyjax
+        from pyjax.runtime import devices
+        from xla_backend.process import forks
+        forks._BOUND = 0.2
+        held, go = threading.Event(), threading.Event()
+
+        def work():
+            with devices._lock:
+                held.set()
+                go.wait(60)
+
+        threading.Thread(target=work).start()
+        held.wait(60)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                devices.backends()
+            except forks.ForkedWhileCompilingError:
+                os._exit(0)
+            os._exit(9)
+        go.set()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        """)
+
+
+def test_a_lock_that_comes_while_a_fork_waits_is_taken_in_order():
+    """Who has it may wait for one that the fork has already."""
+    _run("""
+        import os, threading, time
+        from xla_backend.process import forks
+        forks._BOUND = 20.0
+        early, late = threading.Lock(), threading.Lock()
+        forks.take_for_forks(late, forks.LEAF)
+        held = threading.Event()
+
+        def work():
+            with late:
+                held.set()
+                time.sleep(0.5)  # the fork waits
+                early.acquire()
+                forks.take_for_forks(early, forks.START)
+            time.sleep(0.5)  # the fork has the other one
+            late.acquire()
+            late.release()
+            early.release()
+
+        threading.Thread(target=work).start()
+        held.wait(60)
+        start = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(not (early.acquire(timeout=5) and late.acquire(timeout=5)))
+        assert time.monotonic() - start < 15
+        assert os.waitpid(pid, 0)[1] == 0
+        """)
+
+
+def test_threads_that_fork_at_the_same_time_have_the_locks_each():
+    _run("""
+        import os, threading, time
+        os.register_at_fork(before=lambda: time.sleep(0.01))  # when the locks are taken
+        from xla_backend.process import forks
+        lock = threading.Lock()
+        forks.take_for_forks(lock, forks.LEAF)
+        failures, ended = [], threading.Event()
+
+        def hold():
+            while not ended.is_set():
+                with lock:
+                    time.sleep(0.005)
+                time.sleep(0.001)
+
+        def work():
+            for _ in range(10):
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0 if lock.acquire(timeout=5) else 3)
+                failures.append(os.waitpid(pid, 0)[1])
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(100)
+        ended.set()
+        assert failures == [0] * 30, failures
+        """)

@@ -22,8 +22,8 @@ from xla_backend.hlo.attributes import (
     DotAttributes,
     WindowAttributes,
 )
+from xla_backend.hlo.evaluator import Interpreter
 from xla_backend.hlo.evaluator.conversions import type_of
-from xla_backend.hlo.evaluator.interpreter import Interpreter
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 
