@@ -11,9 +11,12 @@ free, and goes on without it otherwise.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.machinery import ExtensionFileLoader, PathFinder
+from importlib.util import module_from_spec
 from operator import methodcaller
 from threading import RLock
 from types import FrameType, ModuleType
@@ -30,22 +33,30 @@ _imported: dict[str, ModuleType] = {}
 
 def import_now(module: str) -> ModuleType:
     """A module that is needed now for the first time."""
-    found = _imported.get(module)
-    if found is None:
-        take_for_forks(_importing, IMPORT)
-        check_forked()
-        take = methodcaller("acquire", not _is_importing())
-        taken: list[Any] = []
-        try:
-            # One call in C, so that no signal handler raises when it is taken and not yet noted.
-            taken.extend(filter(take, (_importing,)))
-            found = import_module(module)
-            # Not in the middle of its own import, which other threads are to wait for.
-            if not getattr(found.__spec__, "_initializing", False):
-                _imported[module] = found
-        finally:
-            for lock in taken:
-                lock.release()
+    return _imported.get(module) or _in_turn(import_module, module)
+
+
+def import_alone(module: str) -> ModuleType:
+    """A compiled module that is needed now for the first time, without what its package imports
+    besides; where there is no such file, by way of its package."""
+    return _imported.get(module) or _in_turn(_alone, module)
+
+
+def _in_turn(load: Callable[[str], ModuleType], module: str) -> ModuleType:
+    take_for_forks(_importing, IMPORT)
+    check_forked()
+    take = methodcaller("acquire", not _is_importing())
+    taken: list[Any] = []
+    try:
+        # One call in C, so that no signal handler raises when it is taken and not yet noted.
+        taken.extend(filter(take, (_importing,)))
+        found = load(module)
+        # Not in the middle of its own import, which other threads are to wait for.
+        if not getattr(found.__spec__, "_initializing", False):
+            _imported[module] = found
+    finally:
+        for lock in taken:
+            lock.release()
     return found
 
 
@@ -60,6 +71,29 @@ def _is_importing() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _alone(module: str) -> ModuleType:
+    # Who has it with its package waits here for another thread that is importing it.
+    loaded = None if module in sys.modules else _loaded_alone(module)
+    return import_module(module) if loaded is None else loaded
+
+
+def _loaded_alone(module: str) -> ModuleType | None:
+    outermost, *inner, _ = module.split(".")
+    folders = [os.path.join(path, *inner) for path in import_module(outermost).__path__]
+    spec = PathFinder.find_spec(module, folders)
+    if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+        return None
+    try:
+        loaded = module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+    except ImportError:  # it wants something of its package first
+        return None
+    finally:
+        # Who imports it by name gets it with its package around it.
+        sys.modules.pop(module, None)
+    return loaded
 
 
 def on_first_use(module: str, name: str) -> Callable[..., Any]:

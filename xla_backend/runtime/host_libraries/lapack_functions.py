@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from xla_backend.llvm.jit import Address
-from xla_backend.process.on_first_use import import_now, on_first_use
+from xla_backend.process.on_first_use import import_alone
 from xla_backend.runtime.host_libraries.lapack_arguments import COMPLEX_NAMES, PREFIX
 
 # LAPACK's blocks have up to 64 columns, and its products with reflectors some memory besides.
 _COLUMNS, _REFLECTORS = 64, 65 * 64
-_get_lapack_funcs = on_first_use("scipy.linalg.lapack", "get_lapack_funcs")
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
 
@@ -37,7 +36,7 @@ def lapack_address(symbol: str) -> Address:
     Raises:
       KeyError: SciPy has none of that name.
     """
-    capsules = import_now("scipy.linalg.cython_lapack").__pyx_capi__
+    capsules = import_alone("scipy.linalg.cython_lapack").__pyx_capi__
     capsule = capsules[symbol.removeprefix(PREFIX)]
     api = ctypes.pythonapi
     name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
@@ -70,9 +69,9 @@ def work_size(
 
 
 def _asked(routine: str, dtype: np.dtype, *sizes: int, **options: int) -> int:
-    name = COMPLEX_NAMES.get(routine, routine) if dtype.kind == "c" else routine
-    query: Any
-    (query,) = _get_lapack_funcs((f"{name}_lwork",), dtype=dtype)
+    query: Any = getattr(
+        import_alone("scipy.linalg._flapack"), f"{typed_name(routine, dtype)}_lwork"
+    )
     found = query(*sizes, **options)
     # LAPACK answers in the type of the elements, which may round down.
     return int(np.real(found[0])) + max(sizes)

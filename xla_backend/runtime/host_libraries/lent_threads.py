@@ -23,7 +23,7 @@ from xla_backend.llvm.jit import Library, compile_library
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.process.bounded_cache import once
-from xla_backend.process.on_first_use import import_now
+from xla_backend.process.on_first_use import import_alone
 
 _PREFIXES = ("scipy_", "")
 _SUFFIXES = ("", "64_", "_64")
@@ -38,7 +38,7 @@ class Blas:
 
     def __init__(self) -> None:
         # A handle of a module finds the symbols of what it links, too.
-        handle = ctypes.PyDLL(import_now("scipy.linalg.cython_lapack").__file__)
+        handle = ctypes.PyDLL(import_alone("scipy.linalg.cython_lapack").__file__)
         self.get = self.set = None
         for prefix in _PREFIXES:
             for suffix in _SUFFIXES:

@@ -23,6 +23,7 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import Value
+from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.fingerprint import OnlyHere, module_fingerprint
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.shape import Shape
@@ -48,7 +49,7 @@ from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.loaded_code import load_code
 from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode
 from xla_backend.targets.cpu.routines.library import runtime_got_ready
-from xla_backend.targets.cpu.size_classes import ClassFacts, SizeClasses
+from xla_backend.targets.cpu.size_classes import ClassFacts, SizeClasses, without_forms
 from xla_backend.targets.cpu.target_options import target_for
 from xla_backend.user_passes import user_passes
 
@@ -138,7 +139,7 @@ def find_size_classes(
     Raises:
       UnimplementedError: an instruction has no form with run-time sizes.
     """
-    name, kind = module.name, "size classes"
+    name, kind = module.name, "classes"
     base = None if _is_watched(options) else key_parts(module, options)
     if not cache_settings().enabled or base is None:
         if not cache_settings().enabled:
@@ -158,6 +159,8 @@ def find_size_classes(
         try:
             found = read_entry(content, ClassFacts, shapes)
             assert isinstance(found.facts, ClassFacts)
+            if not found.facts.has_forms:
+                raise UnimplementedError("an instruction has no form with run-time sizes")
             known = found.facts, found.objects
             classes = SizeClasses(module, stand_ins, options, known, keep)
         except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
@@ -168,7 +171,11 @@ def find_size_classes(
             announce(CacheEvent(Outcome.FOUND, name, key, seconds, saved))
             return classes
     announce(CacheEvent(Outcome.NOT_FOUND, name, key))
-    return SizeClasses(module, stand_ins, options, None, keep)
+    try:
+        return SizeClasses(module, stand_ins, options, None, keep)
+    except UnimplementedError:
+        keep(without_forms(module), [])
+        raise
 
 
 def _find(
@@ -330,7 +337,8 @@ def read_entry(content: bytes, facts_kind: type[Facts], shapes: Shapes) -> Found
     facts, sizes = entry.facts, entry.sizes
     if not isinstance(facts, facts_kind) or not _fits(facts, shapes):
         raise Unfit("it takes or gives other arrays")
-    if not sizes or sum(sizes) != len(code) or min(sizes) < 0:
+    some = bool(sizes) or isinstance(facts, ClassFacts)
+    if not some or sum(sizes) != len(code) or min(sizes, default=0) < 0:
         raise Unfit("its code is not whole")
     objects = []
     for size in sizes:

@@ -47,6 +47,7 @@ class ClassFacts(Value):
       parameters, outputs: with stand-ins.
       orders: that there is code for.  temporaries: of each, with stand-ins.
       sizes: whose order is known, and which (-1: they have none).
+      has_forms: whether all instructions have one with run-time sizes.
     """
 
     parameters: tuple[Shape, ...]
@@ -54,6 +55,18 @@ class ClassFacts(Value):
     orders: tuple[Order, ...]
     temporaries: tuple[tuple[Shape, ...], ...]
     sizes: tuple[tuple[tuple[int, ...], int], ...]
+    has_forms: bool = True
+
+
+def without_forms(module: HloModule) -> ClassFacts:
+    """Of a module that has instructions without a form with run-time sizes."""
+    return ClassFacts(*_taken_and_given(module), (), (), (), has_forms=False)
+
+
+def _taken_and_given(module: HloModule) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+    assert module.entry is not None
+    parameters = tuple(p.shape for p in module.entry.parameters)
+    return parameters, tuple(node.shape for node in module.entry.outputs)
 
 
 class _Compiled(Protocol):
@@ -141,7 +154,7 @@ class SizeClasses:
                 self._by_sizes[sizes] = code
             # Not for each of many sizes: a file is written.
             is_new = is_new or len(self._by_sizes).bit_count() == 1
-        if is_new and self._codes:
+        if is_new:
             self._keep(self.facts(), [c.object_code for c in self._codes])
         return code
 
@@ -152,15 +165,12 @@ class SizeClasses:
 
     def facts(self) -> ClassFacts:
         """What is known by now."""
-        entry = self.module.entry
-        assert entry is not None
         codes = [*self._codes]
         numbers: dict[_Code | None, int] = {code: k for k, code in enumerate(codes)}
         numbers[None] = -1
         known = [*self._by_sizes.items()]
         return ClassFacts(
-            tuple(p.shape for p in entry.parameters),
-            tuple(node.shape for node in entry.outputs),
+            *_taken_and_given(self.module),
             tuple(c.order for c in codes),
             tuple(c.temporaries for c in codes),
             tuple((sizes, numbers[code]) for sizes, code in known if code in numbers),

@@ -1,0 +1,70 @@
+"""What is made without collections is old, and its garbage is found in the end."""
+
+from __future__ import annotations
+
+import gc
+import sysconfig
+import weakref
+
+import pytest
+
+from xla_backend.process import no_collections
+from xla_backend.process.no_collections import without_collections
+
+pytestmark = pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="there are no generations"
+)
+
+
+class Node:
+    """Refers to itself: only the collector frees it."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+@pytest.fixture(autouse=True)
+def _nothing_put_away():
+    collecting, frozen = gc.isenabled(), gc.get_freeze_count()
+    gc.unfreeze()
+    gc.enable()
+    yield
+    if frozen:
+        gc.freeze()
+    if not collecting:
+        gc.disable()
+
+
+def test_what_was_made_is_old():
+    node = without_collections(Node)
+    assert any(known is node for known in gc.get_objects(generation=2))
+    assert gc.isenabled() and not gc.get_freeze_count()
+
+
+def test_garbage_is_found_when_there_is_much_that_was_not_looked_at(monkeypatch):
+    monkeypatch.setattr(no_collections, "_unseen", 0)
+    monkeypatch.setattr(no_collections, "_MOST_UNSEEN", 5_000)
+    first = weakref.ref(without_collections(Node))
+    kept = []
+    for _ in range(10):
+        if first() is None:
+            break
+        kept.append(without_collections(lambda: [[] for _ in range(1_000)]))
+    assert first() is None
+    assert 4 <= len(kept) <= 6
+
+
+def test_what_others_have_put_away_stays_there():
+    gc.freeze()
+    before = gc.get_freeze_count()
+    without_collections(Node)
+    assert gc.get_freeze_count() >= before > 0
+    gc.unfreeze()
+
+
+def test_who_has_no_collections_gets_none(monkeypatch):
+    monkeypatch.setattr(no_collections, "_make_old", lambda: pytest.fail("objects were moved"))
+    gc.disable()
+    without_collections(Node)
+    assert not gc.isenabled()
+    gc.enable()
