@@ -71,10 +71,7 @@ class ElfObject:
                 strings = self.sections[link].offset
                 self.symbols = [self._symbol(strings, *row) for row in _SYMBOL.iter_unpack(content)]
             elif kind == _RELA:
-                self.sections[target].relocations.extend(
-                    (at, type, symbol, addend)
-                    for at, type, symbol, addend in _RELOCATION.iter_unpack(content)
-                )
+                self.sections[target].relocations.extend(_RELOCATION.iter_unpack(content))
             elif kind == _REL:
                 self.is_plain = False
 

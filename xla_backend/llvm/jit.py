@@ -60,7 +60,7 @@ class Library:
 
     def __init__(
         self,
-        object_code: bytes | Sequence[bytes],
+        object_code: bytes | Sequence[bytes] | Sequence[ElfObject],
         symbols: Mapping[str, int] | None = None,
         keep: Iterable[object] = (),
         exports: Iterable[str] | None = None,
@@ -68,14 +68,14 @@ class Library:
         """Links.
 
         Args:
-          object_code: what compile_object gave, or compile_objects.
+          object_code: what compile_object gave, or compile_objects; or that, read already.
           symbols: addresses of the functions and constants the code refers to; those that are
             an `Address` keep their owners as long as the code lives.
           keep: other objects that must live as long as the code.
           exports: the functions to look up; by default all the object defines.
         """
-        codes = [object_code] if isinstance(object_code, bytes) else list(object_code)
-        objects = [ElfObject(code) for code in codes]
+        codes = [object_code] if isinstance(object_code, bytes) else object_code
+        objects = [code if isinstance(code, ElfObject) else ElfObject(code) for code in codes]
         tables = [code.names() for code in objects]
         defined = [name for own, _ in tables for name in own]
         inside = set(defined)
@@ -100,7 +100,8 @@ class Library:
             found, self._code = load(objects, bound)
             self._addresses = {name: found[name] for name in names}
         else:
-            self._addresses, self._code = _link(codes, bound, names, self._keep)
+            whole = [code.data for code in objects]
+            self._addresses, self._code = _link(whole, bound, names, self._keep)
 
     def address(self, name: str) -> Address:
         try:

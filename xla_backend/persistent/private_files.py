@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,13 +25,16 @@ TEMPORARY = ".new-"
 _READ_FILE = os.O_RDONLY
 for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
     _READ_FILE |= getattr(os, _name, 0)
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+for _name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"):
+    _NEW_FILE |= getattr(os, _name, 0)
 
 
 class NotUsable(Exception):
     """Why something is not used; args: kind of reason, for saying it once, and the sentence."""
 
 
-def read_file(path: Path, largest: int) -> bytes:
+def read_file(path: Path | str, largest: int) -> bytes:
     """The bytes of a regular file of this user; nothing that is no file is waited for.
 
     Raises:
@@ -65,7 +67,7 @@ def read_file(path: Path, largest: int) -> bytes:
         os.close(handle)
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path | str, data: bytes) -> None:
     """Make a file by rename, so that readers see a whole one or none. Its time is now, to the
     nanosecond: the system's own times are the same for files that are made one after another.
 
@@ -73,10 +75,14 @@ def write_file(path: Path, data: bytes) -> None:
       NotUsable: there is a directory with something in it.
       OSError: it cannot be written.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
+    folder = os.path.dirname(path)
+    temporary = os.path.join(folder, f"{TEMPORARY}{os.urandom(8).hex()}")
+    handle = os.open(temporary, _NEW_FILE, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        with open(handle, "wb", buffering=0) as file:
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
         touch(temporary)
         _replace(temporary, path)
     except BaseException:
@@ -91,7 +97,7 @@ def touch(path: Path | str) -> None:
     os.utime(path, ns=(now, now))
 
 
-def _replace(temporary: str, path: Path) -> None:
+def _replace(temporary: str, path: Path | str) -> None:
     """Rename, also over an empty directory."""
     try:
         os.replace(temporary, path)
@@ -116,7 +122,7 @@ def _check_owner(facts: os.stat_result) -> None:
         raise NotUsable("mode", f"may be written by others (mode {mode:o}; chmod go-w mends it)")
 
 
-def check_private(folder: Path, links: bool = False) -> None:
+def check_private(folder: Path | str, links: bool = False) -> None:
     """Refuse a directory that others could put code into. `links`: it may be a link to one.
 
     Raises:
@@ -136,12 +142,16 @@ def make_private(directory: Path, *folders: Path) -> None:
       NotUsable: others could put code into one.
       OSError: one cannot be made.
     """
-    directory.parent.mkdir(parents=True, exist_ok=True)
     for folder in (directory, *folders):
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
+        links = folder is directory
         try:
-            check_private(folder, links=folder is directory)
+            try:
+                check_private(folder, links)
+            except FileNotFoundError:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileExistsError):
+                    os.mkdir(folder, 0o700)
+                check_private(folder, links)
         except NotUsable as reason:
             kind, why = reason.args
             raise NotUsable(kind, f"{folder} {why}") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +72,26 @@ def cache_directory() -> Path | None:
     """
     chosen = chosen_directory()
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return _place(chosen) if os.path.isabs(chosen) else Path(chosen).expanduser().absolute()
     base = _users_directory()
-    return None if base is None else base / "pyjax"
+    return None if base is None else _place(os.path.join(base, "pyjax"))
 
 
-def _users_directory() -> Path | None:
+@cache
+def _place(path: str) -> Path:
+    """A path as an object: making one takes longer than asking for the directory's state."""
+    return Path(path)
+
+
+def _users_directory() -> str | None:
     """Where programs of this user keep what can be made again."""
     base = os.environ.get("XDG_CACHE_HOME")
     if base and os.path.isabs(base):  # the XDG specification: ignore relative paths
-        return Path(base)
+        return base
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
-        return Path(local) if local else None
+        return local or None
     home = os.path.expanduser("~")  # of the user database where HOME is unset
     if not os.path.isabs(home):
         return None
-    return Path(home, "Library", "Caches") if sys.platform == "darwin" else Path(home, ".cache")
+    return os.path.join(home, *(("Library", "Caches") if sys.platform == "darwin" else (".cache",)))

@@ -138,7 +138,7 @@ def load(key: str, kind: str, target: str) -> bytes | None:
         return None
     path = _path(directory, key, kind)
     try:
-        check_private(path.parent)
+        check_private(os.path.dirname(path))
         content = _content(directory, read_file(path, _LARGEST), _head(key, kind, target))
     except FileNotFoundError:
         return None
@@ -168,10 +168,11 @@ def store(key: str, kind: str, target: str, content: bytes) -> bool:
     path = _path(directory, key, kind)
     try:
         # Anew each time: somebody may have removed the directory, and made another.
-        make_private(directory, path.parent)
+        folder = directory / _ENTRIES
+        make_private(directory, folder)
         head = _head(key, kind, target)
         data = _signed(_secret(directory, anew=True), head, content)
-        if len(data) > _LARGEST or not _make_room(path.parent, len(data)):
+        if len(data) > _LARGEST or not _make_room(folder, len(data)):
             return False
         write_file(path, data)
         _note_size(directory, len(data))
@@ -232,8 +233,8 @@ def clear() -> int:
 # -- entries ---------------------------------------------------------------------------------------
 
 
-def _path(directory: Path, key: str, kind: str) -> Path:
-    return directory / _ENTRIES / f"{key}.{kind}"
+def _path(directory: Path, key: str, kind: str) -> str:
+    return os.path.join(directory, _ENTRIES, f"{key}.{kind}")
 
 
 def _head(key: str, kind: str, target: str) -> list[str]:
@@ -246,7 +247,7 @@ def _signed(secret: bytes, head: list[str], content: bytes) -> bytes:
 
 
 def _signature(secret: bytes, lines: bytes, content: bytes) -> bytes:
-    return hmac.new(secret, lines + content, hashlib.sha256).hexdigest().encode()
+    return hmac.digest(secret, lines + content, "sha256").hex().encode()
 
 
 def _content(directory: Path, data: bytes, head: list[str]) -> bytes:
@@ -310,7 +311,7 @@ def _make_secret(path: Path) -> None:
 
 
 def _count_hit(directory: Path) -> None:
-    handle = os.open(directory / _HITS, _APPEND, 0o600)
+    handle = os.open(os.path.join(directory, _HITS), _APPEND, 0o600)
     try:
         os.write(handle, b"h")
     finally:

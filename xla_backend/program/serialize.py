@@ -141,15 +141,18 @@ def _kernel_classes() -> dict[str, type]:
     return _classes(index, kernel_ir)
 
 
-def _records() -> dict[str, type[Value]]:
-    """Every kind of record: steps, slices, and attributes, a target's own included."""
-    found: dict[str, type[Value]] = {}
-    left: list[type[Value]] = [Value]
-    while left:
-        record = left.pop()
-        left += record.__subclasses__()
-        found[record.__name__] = record
-    return found
+_known_records: dict[str, type[Value]] = {}
+
+
+def _record(name: str) -> type[Value] | None:
+    """A kind of record: steps, slices, and attributes, a target's own included."""
+    if name not in _known_records:  # it may have been defined meanwhile
+        left: list[type[Value]] = [Value]
+        while left:
+            record = left.pop()
+            left += record.__subclasses__()
+            _known_records[record.__name__] = record
+    return _known_records.get(name)
 
 
 def _fields(made: type) -> list[str]:
@@ -166,7 +169,6 @@ class _Writer:
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # id -> number, of objects that the program holds
         self.modules: set[str] = set()  # of its records
-        self._records = _records()
 
     def write(self, value: Any) -> Any:
         if value is None or isinstance(value, bool | int | float | str):
@@ -203,7 +205,7 @@ class _Writer:
         name = type(value).__name__
         if isinstance(value, Program):
             return "p"
-        if isinstance(value, Value) and self._records.get(name) is type(value):
+        if isinstance(value, Value) and _record(name) is type(value):
             self.modules.add(type(value).__module__)
             return "o"
         if _kernel_classes().get(name) is type(value):
@@ -217,7 +219,6 @@ class _Writer:
 class _Reader:
     def __init__(self) -> None:
         self._objects: list[Any] = []
-        self._records = _records()
 
     def read(self, written: Any) -> Any:
         if not isinstance(written, list):
@@ -246,7 +247,9 @@ class _Reader:
             return Shape(*map(self.read, parts))
         name, *fields = parts
         values = {field: self.read(value) for field, value in fields}
-        made = Program if tag == "p" else (self._records if tag == "o" else _kernel_classes())[name]
+        made = Program if tag == "p" else _record(name) if tag == "o" else _kernel_classes()[name]
+        if made is None:
+            raise KeyError(name)
         if list(values) != _fields(made):
             raise KeyError(f"{name} is made with {_fields(made)}, not {list(values)}")
         return made(**values)

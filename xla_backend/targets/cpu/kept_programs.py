@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -194,12 +195,13 @@ def _find(
     if base is None:
         return make(True)[0]
     target = target_for(options).key
-    key, measured_key = (store.entry_key(kind, *base, sort) for sort in (_sort(options), _MEASURED))
+    key = store.entry_key(kind, *base, _sort(options))
     announce(CacheEvent(Outcome.REQUESTED, name, key))
     shapes = shapes_of(module)
     fresh = bool(options.measured)
     expected = options.expect_measured_costs and not fresh
-    for candidate in [measured_key] * expected + [key] * (not fresh):
+    measured_keys = [store.entry_key(kind, *base, _MEASURED)] if expected else []
+    for candidate in measured_keys + [key] * (not fresh):
         start = time.perf_counter()
         content = store.load(candidate, kind, target)
         if content is None:
@@ -284,11 +286,15 @@ def key_parts(module: HloModule, options: CompileOptions) -> list[str] | None:
         )
     except OnlyHere:
         return None
-    values = [f"{f.name}={_text(getattr(options, f.name))}" for f in fields(options)]
-    used = [value for value in values if value.split("=")[0] not in _NO_PART]
-    return [computed, *used, sources, target_for(options).key, library_versions()]
+    return [computed, *_option_parts(options), sources, target_for(options).key, library_versions()]
 
 
+def _option_parts(options: CompileOptions) -> list[str]:
+    names = [f.name for f in fields(options) if f.name not in _NO_PART]
+    return [f"{name}={_text(getattr(options, name))}" for name in names]
+
+
+@cache
 def library_versions() -> str:
     """Of what compiles and runs programs, beside the compiler's own sources."""
     return f"numpy {np.__version__}, Python {sys.version_info[:2]}, {llvm_version()}"

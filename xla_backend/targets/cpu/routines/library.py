@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from xla_backend.llvm.elf import object_symbols
+from xla_backend.llvm.elf import ElfObject
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.persistent import store
@@ -107,8 +107,8 @@ class KernelLibrary(Mapping[str, Address]):
         return symbol in self._addresses or group_of(str(symbol)) is not None
 
     def _build(self, group: str) -> None:
-        code = self._objects(group)
-        tables = [object_symbols(part) for part in code]
+        code = [ElfObject(part) for part in self._objects(group)]
+        tables = [part.names() for part in code]
         defined = {name for names, _ in tables for name in names}
         undefined = {name for _, names in tables for name in names} - defined
         needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
