@@ -303,7 +303,7 @@ def lower_eqn(
     context.avals_in = [a.aval for a in eqn.invars]
     context.avals_out = [v.aval for v in eqn.outvars]
     summands = False
-    typed = any(type(a) is MeshArray for a in (*context.avals_in, *context.avals_out))
+    typed = MeshArray in map(type, itertools.chain(context.avals_in, context.avals_out))
     if typed and not is_program(primitive):
         # What rules trace here is for the compiler, which decides how it is split.
         context.avals_in = [unsplit(a) for a in context.avals_in]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.attributes import CustomCallAttributes, Value
+from xla_backend.hlo.attributes import NO_ATTRIBUTES, CustomCallAttributes, Value
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
@@ -27,6 +27,7 @@ _CUSTOM_PARTITIONING = frozenset({"CustomSPMDPartitioning"})
 _NAMED = frozenset(
     {Opcode.INFEED, Opcode.OUTFEED, Opcode.SEND, Opcode.RECV, Opcode.SEND_DONE, Opcode.RECV_DONE}
 )
+_NO_TEXT = f"{type(NO_ATTRIBUTES).__name__}()"
 _PLAIN = (int, str, float, bool, type(None))
 
 
@@ -60,7 +61,7 @@ class _Fingerprint:
         self.metadata = metadata
         self.pointers = pointers
         self.objects = objects
-        self.shapes: dict[int, tuple[str, Shape]] = {}
+        self.shapes: dict[Shape, str] = {}
         self.computations: dict[Computation, int] = {}
 
     def of(self, module: HloModule) -> str:
@@ -92,7 +93,8 @@ class _Fingerprint:
 
     def instruction(self, node: Instruction, numbers: Mapping[Instruction, int]) -> str:
         operands = ",".join([str(numbers[o]) for o in node.operands])
-        parts = [node.opcode._value_, self.shape(node.shape), operands, self.attributes(node)]
+        shape = self.shapes.get(node.shape) or self.shape(node.shape)
+        parts = [node.opcode._value_, shape, operands, self.attributes(node)]
         if node.called:
             parts.append(",".join([str(self.computations[c]) for c in node.called]))
         if node.annotations:
@@ -105,6 +107,8 @@ class _Fingerprint:
 
     def attributes(self, node: Instruction) -> str:
         attributes = node.attributes
+        if attributes is NO_ATTRIBUTES:  # most have these
+            return _NO_TEXT
         if (
             not self.pointers
             and isinstance(attributes, CustomCallAttributes)
@@ -123,10 +127,10 @@ class _Fingerprint:
         return self.text(texts)
 
     def shape(self, shape: Shape) -> str:
-        known = self.shapes.get(id(shape))  # with the shape, so that it keeps its id
+        known = self.shapes.get(shape)
         if known is None:
-            known = self.shapes[id(shape)] = (shape.to_text(layout=True), shape)
-        return known[0]
+            known = self.shapes[shape] = shape.to_text(layout=True)
+        return known
 
     def text(self, value: Any) -> str:
         """A value as text that says its types, too."""
