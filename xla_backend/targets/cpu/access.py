@@ -163,9 +163,17 @@ class Access:
         if first[0] != "%" and last[0] != "%":
             count = int(last) - int(first)
             return vector_const("i1", [1 if i < count else 0 for i in range(e.lanes)])
-        if e.mask is None:
-            e.whole = w.cmp("sge", w.index, w.isub(last, first), str(e.lanes))
-        return w.active_mask(e.lanes, first, last)
+        some = lambda: w.active_mask(e.lanes, first, last)
+        if e.mask is not None or (end - begin).bounds[1] < e.lanes:
+            return some()
+        e.whole = w.cmp("sge", w.index, w.isub(last, first), str(e.lanes))
+        if not any(isinstance(atom, Parameter) for atom in index.terms):
+            return some()
+        # Most vectors have all lanes, and need not count them out: where the extent is known, fewer
+        # bodies are there once, and they are so large that it hardly counts.
+        ty = vector("i1", e.lanes)
+        every = lambda: [const(ty, 1)]
+        return w.if_else(e.whole, [ty], every, lambda: [some()], likely=True)[0]
 
     # -- classification ----------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
+from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
     Buffer,
     Compute,
@@ -62,6 +62,10 @@ _MAX_UNROLLED_WORK = 12
 _MAX_UNROLLED_ROWS = 16
 # Bodies heavier than this are there once, always masked, instead of once plain and once masked.
 _SINGLE_COPY_WEIGHT = 40
+# The same where the extent is known at run time only, of bodies that do so much for each access:
+# the copy is then for any number of lanes.
+_SINGLE_COPY_WEIGHT_OF_ANY_EXTENT = 12
+_SINGLE_COPY_WEIGHT_BY_ACCESS = 6
 # Sums down columns: of one operation, where there are 32 registers, in half of them.
 _LIGHT_SUM = 4
 _LANES_OF_MANY_REGISTERS = 16
@@ -320,7 +324,8 @@ def _run_in_lanes(
     test lane by lane in each round. Where a range check comes out the same for many vectors, these
     have code of their own."""
     division = divide(loop, width)
-    once = _is_heavy(loop) and _masks_are_instructions(loop, target)
+    heavy = _is_heavy(loop) or (_is_of_any_extent(loop) and _mostly_computes(loop))
+    once = heavy and _masks_are_instructions(loop, target)
     if division.rest is not None and division.groups and once:
         vectorise(kernel, loop, width, masked=True)
         return
@@ -361,6 +366,18 @@ def _masks_are_instructions(loop: Loop, target: TargetInfo) -> bool:
 def _is_heavy(loop: Loop) -> bool:
     """Whether the body is too much code to be there twice."""
     return _work(loop) > _SINGLE_COPY_WEIGHT or any(isinstance(s, Loop) for s in loop.body)
+
+
+def _is_of_any_extent(loop: Loop) -> bool:
+    """Whether the size of an array that is known at run time only ends the loop."""
+    return any(isinstance(atom, Parameter) for limit in loop.limits for atom in limit.terms)
+
+
+def _mostly_computes(loop: Loop) -> bool:
+    accesses = sum(isinstance(s, Load | Store) for s in loop.body)
+    work = _work(loop)
+    enough = work > _SINGLE_COPY_WEIGHT_OF_ANY_EXTENT
+    return enough and work >= _SINGLE_COPY_WEIGHT_BY_ACCESS * accesses
 
 
 def cycles_in_lanes(stage: Loop, lanes: int) -> float:

@@ -120,7 +120,8 @@ def test_chain_needs_no_memory_between():
     dynamic = compile_elementwise(module_of(program))
     (text,) = dynamic.loop_ir.values()
     assert text.startswith("def entry_n(p0: f32[n], out0: f32[n], n: 0..")
-    assert text.count(" = p0[") == text.count("out0[") == 2  # whole vectors, and the last one
+    copies = 1 if host_target().has_masks else 2  # of which one is for the last vector
+    assert text.count(" = p0[") == text.count("out0[") == copies
     x = np.linspace(-2, 2, 777, dtype=np.float32)
     (got,) = dynamic.at(777, host_device()).run_arrays([x])
     np.testing.assert_allclose(got, np.exp(np.tanh(x / 2)) - x, rtol=1e-5, atol=1e-6)

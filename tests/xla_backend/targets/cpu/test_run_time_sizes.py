@@ -8,6 +8,8 @@ from native_checks import module_of
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.llvm import objects
+from xla_backend.llvm.target import host_target
 from xla_backend.runtime.hlo_client import host_device
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.run_time_sizes import compile_sized
@@ -116,3 +118,35 @@ def test_sums_run_in_lanes():
         r"lanes\((\d+)\):\n *acc1 = .*\n *for i in range\(\(n0 // \1\)\):", code.loop_ir
     )
     assert group and f"if -(n0 % {group[1]}) + lane < 0:" in code.loop_ir
+
+
+def compiled_once(operation: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """The loops and the LLVM text of an operation on vectors of any length."""
+    texts: list[str] = []
+    compile_object = objects.compile_object
+
+    def keeping(text: str, *arguments: object, **options: object) -> bytes:
+        texts.append(text)
+        return compile_object(text, *arguments, **options)
+
+    monkeypatch.setattr(objects, "compile_object", keeping)
+    lines = f"n = s32[] parameter(0)\nx = f32[N] parameter(1)\nr = f32[N] {operation}(x)\n"
+    code = compile_sized(program(lines, ["r"], "f32", (N, M)), [N])
+    return code.loop_ir, *texts
+
+
+@pytest.mark.skipif(not host_target().has_masks, reason="masked moves are a branch for each lane")
+def test_what_takes_long_is_there_once(monkeypatch):
+    """LLVM would take as long again for a copy for what whole vectors leave over. Whole vectors do
+    not count out their lanes: that is behind a branch which they do not take."""
+    loops, text = compiled_once("tanh", monkeypatch)
+    assert loops.count("tanh(") == 1
+    assert re.search(r"phi <\d+ x i1> \[ splat \(i1 true\)", text)
+
+
+def test_what_is_left_over_by_whole_vectors_is_masked_and_nothing_else(monkeypatch):
+    """It never has all lanes, so that there is no second way for those that do."""
+    loops, text = compiled_once("sqrt", monkeypatch)
+    assert loops.count("sqrt(") == 2
+    plain = re.findall(r"(?:= load|  store) <(\d+) x float>", text)
+    assert len(plain) == 2
