@@ -200,7 +200,7 @@ def test_other_object_formats(triple, start):
 
 def test_what_the_program_needs_besides():
     program = emitted("product", "aarch64")
-    assert list(program.routines()) == ["gemm_f32.packed_even"]
+    assert list(program.routines()) == ["gemm_f32.packed_even", "workspace"]
     needs = program.needs()
     assert "pyjax_parallel_for_polled" in needs and "pyjax_num_threads" in needs
     assert "pyjax_host_call" in emitted("transform", "aarch64").needs()

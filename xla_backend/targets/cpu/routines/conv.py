@@ -42,7 +42,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import ANY, Path, symbol_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.task_context import TaskContext
-from xla_backend.targets.cpu.routines.workspace import emit_workspace
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 _SPATIAL = ("0", "1", "2")
 
@@ -166,7 +166,7 @@ def _emit_tile_task(module: ModuleWriter, t: GemmType, prefix: str) -> None:
     x_offset = w.iadd(w.imul(image, d["xb"]), w.imul(group, d["xg"]))
     x = w.gep(elem, _CONTEXT.field(w, "x"), x_offset)
     size = t.source.byte_size
-    block = w.call("pyjax.workspace.take", "ptr", [("i64", w.imul(w.imul(pixels, depth), size))])
+    block = w.call(TAKE, "ptr", [("i64", w.imul(w.imul(pixels, depth), size))])
     tile = w.gep("i8", block, 64)
     weights = w.gep(elem, _CONTEXT.field(w, "w"), w.imul(w.imul(group, depth), d["co"]))
     outer, inner = split(row_lo, d["out1"])
@@ -202,7 +202,7 @@ def _emit_tile_task(module: ModuleWriter, t: GemmType, prefix: str) -> None:
             # Neither channels nor columns are contiguous: through a temporary [co][pixel].
             size_out = t.target.byte_size
             space = w.imul(w.imul(pixels, d["co"]), size_out)
-            spare = w.call("pyjax.workspace.take", "ptr", [("i64", space)])
+            spare = w.call(TAKE, "ptr", [("i64", space)])
             result = w.gep("i8", spare, 64)
             args = [("i64", d["co"]), ("i64", pixels), ("i64", depth)]
             args += [("ptr", weights), ("i64", "1"), ("i64", d["co"])]
@@ -212,14 +212,14 @@ def _emit_tile_task(module: ModuleWriter, t: GemmType, prefix: str) -> None:
                 source = w.gep(out_elem, result, w.iadd(w.imul(o.index, pixels), p.index))
                 at = w.iadd(w.imul(o.index, d["oc"]), w.imul(p.index, d["o2"]))
                 w.store(out_elem, w.load(out_elem, source), w.gep(out_elem, out, at))
-            w.call("pyjax.workspace.give", "void", [("ptr", spare)])
+            w.call(GIVE, "void", [("ptr", spare)])
             return []
 
         w.if_else(unit, [], direct, scattered)
         return []
 
     w.if_else(channels_last, [], last, first)
-    w.call("pyjax.workspace.give", "void", [("ptr", block)])
+    w.call(GIVE, "void", [("ptr", block)])
     w.ret()
 
 
@@ -389,7 +389,7 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
     size = t.source.byte_size
     depth = w.imul(d.taps(), d["ci"])
     weights_bytes = w.imul(w.imul(w.imul(depth, d["co"]), d["groups"]), size)
-    block = w.call("pyjax.workspace.take", "ptr", [("i64", weights_bytes)])
+    block = w.call(TAKE, "ptr", [("i64", weights_bytes)])
     packed = w.gep("i8", block, 64)
     w.call(f"{prefix}.packw", "void", [("ptr", "%w"), ("ptr", packed), ("ptr", "%dims")])
     # Tiles of whole output rows where rows follow each other evenly, else parts of one row.
@@ -417,7 +417,7 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
     blocks = w.imul(w.imul(d["n"], d["groups"]), w.imul(row_tiles, column_tiles))
     args = [("ptr", f"@{prefix}.tile"), ("ptr", context), ("i64", blocks)]
     w.call("pyjax_parallel_for_polled", "void", args)
-    w.call("pyjax.workspace.give", "void", [("ptr", block)])
+    w.call(GIVE, "void", [("ptr", block)])
 
 
 def emit_group(
@@ -426,8 +426,6 @@ def emit_group(
     """The convolution of a type, for all paths or a single one; direct kernels are groups of their
     own. product: the way of products over windows, if there is one only."""
     prefix = f"conv.{t.name}"
-    if path in (None, "lines", "unfolded"):
-        emit_workspace(module)
     if path in (None, "unfolded"):
         emit_unfold(module, t, prefix, Dims)
         _emit_pack_weights(module, t, prefix)
@@ -442,12 +440,10 @@ def emit_group(
 
 
 def _emit_direct_group(t: GemmType, kind: str, module: ModuleWriter) -> None:
-    emit_workspace(module)
     emit_direct(module, t, f"conv.{t.name}", Dims, kind)
 
 
 def _emit_windows_group(t: GemmType, module: ModuleWriter) -> None:
-    emit_workspace(module)
     emit_window_products(module, t, f"conv.{t.name}", Dims)
 
 

@@ -33,6 +33,7 @@ from xla_backend.targets.cpu.routines.conv_direct_pack import (
     emit_pack_planes,
 )
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile, tile_for
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # Slots of the task context. rows/columns: output rows and columns of a block; pitch: elements of a
 # tile line (planes: one phase of it); lines: tile lines of a block; depth: taps times channels.
@@ -128,7 +129,7 @@ def _emit_driver(
     weights = w.imul(w.imul(depth, padded_co), w.imul(d["groups"], size))
     weights = w.op("and", "i64", w.iadd(weights, 127), "-64")
     total = w.iadd(weights, w.imul(depth, 8))
-    block = w.call("pyjax.workspace.take", "ptr", [("i64", total)])
+    block = w.call(TAKE, "ptr", [("i64", total)])
     packed = w.gep("i8", block, 64)
     ctx.set("packed", packed)
     ctx.set("offsets", w.gep("i8", packed, weights))
@@ -194,7 +195,7 @@ def _emit_driver(
     _run(w, f"{prefix}.packw_{kind}", context, blocks)
     blocks = w.imul(images, w.imul(row_blocks, column_blocks))
     _run(w, f"{prefix}.task_{kind}", context, blocks)
-    w.call("pyjax.workspace.give", "void", [("ptr", block)])
+    w.call(GIVE, "void", [("ptr", block)])
     w.ret()
 
 
@@ -234,7 +235,7 @@ def _emit_task(
         longest = w.imul(w.iadd(rows, 1), w.imax(pitch, columns))
         count = w.iadd(w.op("udiv", "i64", longest, str(tile.lanes)), w.iadd(rows, 2))
     total = w.iadd(bytes_, w.imul(count, 8 * ENTRY))
-    block = w.call("pyjax.workspace.take", "ptr", [("i64", total)])
+    block = w.call(TAKE, "ptr", [("i64", total)])
     image_tile = w.gep("i8", block, 64)
     entries = w.gep("i8", image_tile, bytes_)
     x = w.gep(elem, ctx.get("x"), w.iadd(w.imul(image, d["xb"]), w.imul(group, d["xg"])))
@@ -266,7 +267,7 @@ def _emit_task(
             _multiply_channels(
                 w, prefix, d, tile, heights, elem, entries, used, weights, lo, depth, common
             )
-    w.call("pyjax.workspace.give", "void", [("ptr", block)])
+    w.call(GIVE, "void", [("ptr", block)])
     with w.if_(w.cmp("ne", "ptr", ctx.get("epilogue"), "null")):
         _finish(w, ctx, d, elem, kind, (image, out0), (row_lo, rows), (col_lo, columns))
     w.ret()

@@ -17,6 +17,7 @@ from xla_backend.llvm.types import const
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
 from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 _CONTEXT = TaskContext(("x", "w", "out", "dims", "channels", "blocks"), pointers=4)
 # Output channels of a task: enough for the threads where there are few, and more work for each
@@ -87,14 +88,14 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
 
     def scattered() -> list[str]:
         space = w.imul(w.imul(d["n"], count), size)
-        block = w.call("pyjax.workspace.take", "ptr", [("i64", space)])
+        block = w.call(TAKE, "ptr", [("i64", space)])
         result = w.gep("i8", block, 64)
         products(result, count)
         with w.loop("0", d["n"]) as image_loop, w.loop("0", count) as o:
             source = w.gep(elem, result, w.iadd(w.imul(image_loop.index, count), o.index))
             at = w.iadd(w.imul(image_loop.index, d["ob"]), w.imul(o.index, d["oc"]))
             w.store(elem, w.load(elem, source), w.gep(elem, out, at))
-        w.call("pyjax.workspace.give", "void", [("ptr", block)])
+        w.call(GIVE, "void", [("ptr", block)])
         return []
 
     def nothing() -> list[str]:

@@ -27,6 +27,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
 from xla_backend.targets.cpu.routines.gemm_split import split_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, tile_for
 from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 _COLUMNS = 96
 _MATRIX_BYTES = 512 * 1024
@@ -128,7 +129,7 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
     matrix_bytes = w.op("and", "i64", w.iadd(matrix_bytes, 127), "-64")
     result_bytes = w.imul(w.imul(columns, d["co"]), size)
     space = w.iadd(matrix_bytes, result_bytes)
-    block = w.call("pyjax.workspace.take", "ptr", [("i64", space)])
+    block = w.call(TAKE, "ptr", [("i64", space)])
     matrix = w.gep("i8", block, 64)
     result = w.gep("i8", matrix, matrix_bytes)
     x = w.iadd(w.imul(group, d["xg"]), w.imul(first, d["xb"]))
@@ -190,7 +191,7 @@ def _emit_task(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..
             target = w.gep(elem, out, w.iadd(place, w.imul(image.index, d["ob"])))
             value = w.load(elem, w.gep(elem, row, w.imul(column, position_step)))
             w.store(elem, value, target)
-    w.call("pyjax.workspace.give", "void", [("ptr", block)])
+    w.call(GIVE, "void", [("ptr", block)])
     w.ret()
 
 

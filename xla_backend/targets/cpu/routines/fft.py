@@ -42,9 +42,10 @@ from xla_backend.targets.cpu.routines.fft_passes import (
     run_passes,
 )
 from xla_backend.targets.cpu.routines.fft_plan import LOW_BITS
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS, Lanes, emit_groups
+from xla_backend.targets.cpu.routines.lane_groups import emit_groups
+from xla_backend.targets.cpu.routines.matrix_lanes import REALS, Lanes
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.workspace import HEADER, emit_workspace
+from xla_backend.targets.cpu.routines.workspace import GIVE, HEADER, TAKE
 
 TYPES = (P.C64, P.C128)
 KINDS = ("fft", "rfft", "irfft")
@@ -131,12 +132,12 @@ class _Group:
     def transform(self) -> None:
         w, lanes = self.w, self.lanes
         size = w.imul("%n", 2 * lanes.count * (8 if self.real == "double" else 4))
-        taken = w.call("pyjax.workspace.take", "ptr", [("i64", w.imul(size, 2))])
+        taken = w.call(TAKE, "ptr", [("i64", w.imul(size, 2))])
         buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(size, HEADER))
         self._read(buffers[0])
         tables = Tables("%passes", "%pass_count", "%roots", "%places")
         self._write(run_passes(lanes, buffers, tables, self.form.radices))
-        w.call("pyjax.workspace.give", "void", [("ptr", taken)])
+        w.call(GIVE, "void", [("ptr", taken)])
 
     def _swapped(self, value: Pair) -> Pair:
         """The inverse transform is the transform of numbers whose parts have traded places."""
@@ -337,7 +338,6 @@ def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
 
 
 def _emit(kind: str, t: P, form: Form, module: ModuleWriter) -> None:
-    emit_workspace(module)
     emit_groups(
         module,
         f"pyjax_{kind}_{t}{form.suffix}",

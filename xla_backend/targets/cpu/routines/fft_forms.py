@@ -15,9 +15,11 @@ from xla_backend.targets.cpu.routines.fft_plan import (
     large_prime,
 )
 
-# Radices that lengths have most often, by the name of such a form.
+# Radices that lengths have most often, by the name of such a form. A power of two has one of the
+# first three.
 RADIX_SETS: Mapping[str, tuple[int, ...]] = {
-    "powers": (8, 4, 2), "small": (8, 4, 2, 3, 5), "sevens": (8, 4, 2, 3, 5, 7)
+    "eights": (8,), "fours": (8, 4), "twos": (8, 2), "small": (8, 4, 2, 3, 5),
+    "sevens": (8, 4, 2, 3, 5, 7),
 }  # fmt: skip
 # One of these and Rader's pass, whose convolution is of such a length, too.
 CONVOLVED, CONVOLUTION = "convolved", "sevens"

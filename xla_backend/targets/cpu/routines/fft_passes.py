@@ -7,6 +7,7 @@ the next pass finds them in order.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from xla_backend.targets.cpu.routines.fft_forms import (
 from xla_backend.targets.cpu.routines.fft_plan import LARGEST_PRIME, RADICES
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.workspace import HEADER, emit_workspace
+from xla_backend.targets.cpu.routines.workspace import GIVE, HEADER, TAKE
 
 Pair = tuple[str, str]
 
@@ -109,30 +110,7 @@ _PRIME = "prime"
 _RADER = {OTHERS: "rader", CONVOLVED: f"rader_{CONVOLUTION}"}
 
 
-def _groups() -> dict[str, tuple[int | str, ...]]:
-    """Passes that are compiled together: those of one of `RADIX_SETS` that are not of the one
-    before it, and the rest."""
-    found: dict[str, tuple[int | str, ...]] = {}
-    before: tuple[int, ...] = ()
-    for name, radices in (*RADIX_SETS.items(), (OTHERS, RADICES)):
-        found[name] = tuple(radix for radix in radices if radix not in before)
-        before = radices
-    found[OTHERS] += (_PRIME, _RADER[OTHERS])
-    found[CONVOLVED] = (_RADER[CONVOLVED],)
-    return found
-
-
-def _emit_passes(t: P, radices: tuple[int | str, ...], module: ModuleWriter) -> None:
-    for radix in radices:
-        if isinstance(radix, int):
-            _emit_pass(module, t, radix)
-        elif radix == _PRIME:
-            _emit_prime_pass(module, t)
-        else:
-            _emit_rader_pass(module, t, CONVOLUTION if radix == _RADER[CONVOLVED] else OTHERS)
-
-
-def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
+def _emit_pass(t: P, radix: int, module: ModuleWriter) -> None:
     """void pass(ptr source, ptr target, length, stride, ptr roots)"""
     parameters = [
         ("ptr noalias", "source"), ("ptr noalias", "target"), ("i64", "length"), ("i64", "stride"),
@@ -166,7 +144,7 @@ def _emit_pass(module: ModuleWriter, t: P, radix: int) -> None:
     w.ret()
 
 
-def _emit_prime_pass(module: ModuleWriter, t: P) -> None:
+def _emit_prime_pass(t: P, module: ModuleWriter) -> None:
     """void pass(ptr source, ptr target, length, stride, ptr roots, radix), for any odd radix: as
     `Short` has it, in loops."""
     parameters = [
@@ -301,7 +279,7 @@ def _run_prime(
     w.if_else(w.cmp("sle", "i64", arguments[-1][1], str(LARGEST_PRIME)), [], squared, convolved)
 
 
-def _emit_rader_pass(module: ModuleWriter, t: P, radices: str) -> None:
+def _emit_rader_pass(t: P, radices: str, module: ModuleWriter) -> None:
     """void pass(ptr source, ptr target, length, stride, ptr roots, radix, ptr plan, ptr places),
     for larger primes: by powers of a generator, elements and results other than the first ones are
     a cyclic convolution with the roots, which two transforms of its length make a product; that
@@ -310,7 +288,6 @@ def _emit_rader_pass(module: ModuleWriter, t: P, radices: str) -> None:
         ("ptr noalias", "source"), ("ptr noalias", "target"), ("i64", "length"), ("i64", "stride"),
         ("ptr", "roots"), ("i64", "radix"), ("ptr", "plan"), ("ptr", "places"),
     ]  # fmt: skip
-    emit_workspace(module)
     name = _RADER[CONVOLVED if radices == CONVOLUTION else OTHERS]
     w = module.function(_pass_name(t, name), parameters, attributes="noinline")
     lanes = Lanes(w, t)
@@ -321,7 +298,7 @@ def _emit_rader_pass(module: ModuleWriter, t: P, radices: str) -> None:
     inner_roots = w.gep(real, spectrum, w.imul(size, 2))
     tables = Tables(w.gep("i64", "%plan", 2), count, inner_roots, "null")
     nbytes = w.imul(size, 2 * lanes.count * (8 if real == "double" else 4))
-    taken = w.call("pyjax.workspace.take", "ptr", [("i64", w.imul(nbytes, 2))])
+    taken = w.call(TAKE, "ptr", [("i64", w.imul(nbytes, 2))])
     buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(nbytes, HEADER))
 
     def pair(memory: str, at: str) -> Pair:
@@ -369,11 +346,17 @@ def _emit_rader_pass(module: ModuleWriter, t: P, radices: str) -> None:
             k = generated(back)
             number = w.iadd(w.imul(p, others), w.isub(k, 1))
             put(k, short.times(value, root("%roots", number)))
-    w.call("pyjax.workspace.give", "void", [("ptr", taken)])
+    w.call(GIVE, "void", [("ptr", taken)])
     w.ret()
 
 
 def register_passes(t: P) -> None:
-    for name, radices in _groups().items():
-        symbols = tuple(_pass_name(t, radix) for radix in radices)
-        register_group(f"fft_passes_{name}_{t}", symbols, partial(_emit_passes, t, radices))
+    """Each is a group of its own: few lengths have many."""
+    emitters: dict[int | str, Callable[[ModuleWriter], None]] = {
+        **{radix: partial(_emit_pass, t, radix) for radix in RADICES},
+        _PRIME: partial(_emit_prime_pass, t),
+        _RADER[OTHERS]: partial(_emit_rader_pass, t, OTHERS),
+        _RADER[CONVOLVED]: partial(_emit_rader_pass, t, CONVOLUTION),
+    }
+    for radix, emit in emitters.items():
+        register_group(f"fft_pass_{radix}_{t}", (_pass_name(t, radix),), emit)

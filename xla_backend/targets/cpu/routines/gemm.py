@@ -54,7 +54,7 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
 )
 from xla_backend.targets.cpu.routines.gemm_vector import emit_matrix_vector
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.workspace import emit_workspace
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # Below this many multiply-adds threads cost more than they give (about 15 us of one core).
 _PARALLEL_WORK = 1 << 20
@@ -545,7 +545,7 @@ class _Driver:
         a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), stored), size)
         a_bytes = w.op("and", "i64", w.iadd(a_bytes, 4095 + 64), "-64")
         b_bytes = w.imul(w.imul(w.imul(vectors, tile.lanes), stored), size)
-        workspace = w.call("pyjax.workspace.take", "ptr", [("i64", w.iadd(a_bytes, b_bytes))])
+        workspace = w.call(TAKE, "ptr", [("i64", w.iadd(a_bytes, b_bytes))])
         base = w.gep("i8", workspace, 64)
         ctx.set("packA", base)
         ctx.set("packB", w.gep("i8", base, a_bytes))
@@ -570,7 +570,7 @@ class _Driver:
             per_block = w.imul(ceil_div(w, tiles, wanted), tile.rows)
             ctx.set("rows_per_block", per_block)
             self._run(w, ctx, "packed", ceil_div(w, "%M", per_block))
-        w.call("pyjax.workspace.give", "void", [("ptr", workspace)])
+        w.call(GIVE, "void", [("ptr", workspace)])
 
     def emit_batched(self) -> None:
         """Batches in parallel when there are several; each product then runs on one thread."""
@@ -648,8 +648,6 @@ class _Driver:
         if self.vector:
             for way in self._vector_ways():
                 emit_matrix_vector(self.module, self.prefix, self.t, self.tile, way)
-        if self.packs or self.inner is not None:
-            emit_workspace(self.module)
         if self.packs:
             emit_pack_b(self.module, self.prefix, self.t, self.tile, self.widths, self.path.turned)
             self.emit_pack_task()

@@ -18,6 +18,7 @@ from xla_backend.targets.cpu.routines.gemm_context import (
     parameters,
 )
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # What the way of a product is called whose parts go the way that follows.
 SPLIT = "split_"
@@ -68,7 +69,7 @@ def emit_split(
     parts = ceil_div(w, "%K", depth)
     size = w.op("mul", "i64", "%M", "%N")
     nbytes = w.imul(w.op("mul", "i64", size, parts), t.target.byte_size)
-    workspace = w.call("pyjax.workspace.take", "ptr", [("i64", nbytes)])
+    workspace = w.call(TAKE, "ptr", [("i64", nbytes)])
     sums = w.gep("i8", workspace, 64)
     ctx.set("packA", sums)
     ctx.set("piece", depth)
@@ -80,7 +81,7 @@ def emit_split(
     _add_parts(w, t, sums, parts, size, target, pitch)
     with w.if_(w.cmp("ne", "ptr", "%epilogue", "null")):
         _finish(w, t, target, pitch)
-    w.call("pyjax.workspace.give", "void", [("ptr", workspace)])
+    w.call(GIVE, "void", [("ptr", workspace)])
     w.ret()
 
 

@@ -7,8 +7,9 @@ Code that is on disk is linked without loading what writes kernels (`subjects`).
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from xla_backend.llvm.elf import ElfObject
 from xla_backend.llvm.jit import Address, Library
@@ -21,6 +22,7 @@ from xla_backend.process.forks import check_forked
 from xla_backend.process.meanwhile import meanwhile
 from xla_backend.process.on_first_use import import_now, on_first_use
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
+from xla_backend.runtime.host_threads import available_threads
 from xla_backend.targets.cpu.routines.kept_objects import SOURCES, kept_object, kept_objects
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 from xla_backend.targets.cpu.routines.thread_pool import threads_library
@@ -89,9 +91,21 @@ class KernelLibrary(Mapping[str, Address]):
         return address
 
     def get_ready(self, symbols: Iterable[str]) -> None:
-        """Build the groups of some kernels, which somebody asks for soon."""
-        for symbol in symbols:
-            self[symbol]
+        """Build the groups of some kernels, which somebody asks for soon, at the same time."""
+        left = deque(symbol for symbol in symbols if symbol not in self._addresses)
+
+        def build() -> None:
+            while left:
+                try:
+                    symbol = left.popleft()
+                except IndexError:  # another thread has taken the last one
+                    return
+                self[symbol]
+
+        with ExitStack() as others:
+            for _ in range(min(available_threads(), len(left)) - 1):
+                others.enter_context(meanwhile(build))
+            build()
 
     def is_ready(self, symbols: Iterable[str]) -> bool:
         """Whether they are built."""

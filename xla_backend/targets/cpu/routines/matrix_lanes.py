@@ -8,20 +8,14 @@ writes. So results do not depend on how many problems there are, nor on the numb
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import NamedTuple
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
 from xla_backend.llvm.types import const, element, int_of, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.registry import register_group
 
 REALS: Mapping[P, P] = {P.F32: P.F32, P.F64: P.F64, P.C64: P.F32, P.C128: P.F64}
 Element = str | tuple[str, str]  # lanes of a real number, or of both parts of a complex one
-Fields = Sequence[tuple[str, str]]
-# Cycles of a block that is worth a thread's while.
-_BLOCK_CYCLES = 1 << 15
 
 
 class Lanes:
@@ -257,84 +251,3 @@ def _narrow(w: FunctionWriter, number: str) -> str:
 
 def lane_count(module: ModuleWriter, t: P) -> int:
     return module.target.lanes(REALS[t].bits)
-
-
-def emit_groups(
-    module: ModuleWriter,
-    symbol: str,
-    t: P,
-    fields: Fields,
-    problems: Callable[[FunctionWriter], str],
-    cycles: Callable[[FunctionWriter], str],
-    group: Callable[[Lanes, str, str], None],
-) -> None:
-    """void symbol(fields...): all groups of problems, over threads if they are much work.
-
-    Args:
-      fields: types and names of the arguments, which are values in what the next three write.
-      problems: how many there are.   cycles: what a group takes, about; at least 1.
-      group: writes the computation of problems number `first` on, of `count`.
-    """
-    task = f"{symbol}.task"
-    w = module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True)
-    names = [*fields, ("i64", "count"), ("i64", "groups")]
-    given = {
-        name: w.load_invariant(ty, w.gep("i64", "%ctx", i), 8) for i, (ty, name) in enumerate(names)
-    }
-    inner = [(ty, given[name]) for ty, name in fields]
-    lanes = lane_count(module, t)
-    start = w.imul(w.imul("%block", given["groups"]), lanes)
-    stop = w.imin(w.iadd(start, w.imul(given["groups"], lanes)), given["count"])
-    with w.loop(start, stop, lanes) as loop:
-        arguments = [*inner, ("i64", loop.index), ("i64", given["count"])]
-        w.call(f"{symbol}.group", "void", arguments)
-    w.ret()
-
-    parameters = [*fields, ("i64", "first"), ("i64", "count")]
-    w = module.function(f"{symbol}.group", parameters, internal=True)
-    group(Lanes(w, t), "%first", "%count")
-    w.ret()
-
-    w = module.function(symbol, fields)
-    count = problems(w)
-    context = w.alloca("i64", len(names), 8)
-    per_block = w.op("udiv", "i64", str(_BLOCK_CYCLES), w.imax(cycles(w), 1))
-    values = [*(f"%{name}" for _, name in fields), count, w.imax(per_block, 1)]
-    for i, ((ty, _), value) in enumerate(zip(names, values, strict=True)):
-        w.store(ty, value, w.gep("i64", context, i), 8)
-    in_block = w.imul(values[-1], lanes)
-    blocks = w.op("udiv", "i64", w.iadd(count, w.isub(in_block, 1)), in_block)
-
-    def parallel() -> list[str]:
-        arguments = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
-        w.call("pyjax_parallel_for_polled", "void", arguments)
-        return []
-
-    def alone() -> list[str]:
-        with w.if_(w.cmp("eq", "i64", blocks, "1")):
-            w.call(task, "void", [("ptr", context), ("i64", "0")])
-        return []
-
-    w.if_else(w.cmp("sgt", "i64", blocks, "1"), [], parallel, alone)
-    w.ret()
-
-
-class LaneRoutine(NamedTuple):
-    """What `emit_groups` takes of a routine besides its name and type."""
-
-    fields: Fields
-    problems: Callable[[FunctionWriter], str]
-    cycles: Callable[[FunctionWriter], str]
-    group: Callable[[Lanes, str, str], None]
-
-
-def register_lane_routines(routines: Mapping[str, LaneRoutine], types: Sequence[P]) -> None:
-    """Declares pyjax_<name>_<t> for all names and types."""
-
-    def emit(symbol: str, t: P, routine: LaneRoutine, module: ModuleWriter) -> None:
-        emit_groups(module, symbol, t, *routine)
-
-    for name, routine in routines.items():
-        for t in types:
-            symbol = f"pyjax_{name}_{t}"
-            register_group(f"{name}_{t}", (symbol,), partial(emit, symbol, t, routine))

@@ -11,7 +11,7 @@ from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.vector_partition import partition_name
-from xla_backend.targets.cpu.routines.workspace import emit_workspace, give, take
+from xla_backend.targets.cpu.routines.workspace import give, take
 
 # From so many keys on; fewer are done before a second thread has woken.
 PARALLEL_KEYS = 1 << 15
@@ -100,7 +100,6 @@ def _copy(w: FunctionWriter, ty: str, source: str, target: str, count: str) -> N
 def emit_parallel_sort(module: ModuleWriter, ty: str, quick: str) -> str:
     """void parallel(ptr keys, i64 n, i64 depth, i64 threads), n >= PARALLEL_KEYS; its name. `quick`
     sorts few keys, and many on one thread."""
-    emit_workspace(module)
     split, collect = _emit_split(module, ty), _emit_collect(module, ty)
     finish = _emit_finish(module, ty, quick)
     name = f"parallel.{ty}"

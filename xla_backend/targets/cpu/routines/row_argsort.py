@@ -16,7 +16,7 @@ from xla_backend.llvm.types import bits_of, const, mask_of, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.key_sort import leading_zeros, sort_keys_name
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type, widened
-from xla_backend.targets.cpu.routines.workspace import emit_workspace, give, take
+from xla_backend.targets.cpu.routines.workspace import give, take
 
 _PARAMS = [("ptr", "keys"), ("ptr", "perm"), ("i64", "n"), ("i64", "flags")]
 _PLACES = [("i64", "lo"), ("i64", "hi")]
@@ -31,7 +31,6 @@ def emit_row_argsort(module: ModuleWriter, t: P, order: str = "i32") -> str:
     """void argsort_row(ptr keys, ptr perm, i64 n, i64 flags, i64 lo, i64 hi); returns its name.
     Flags, lo and hi: those of the routine; order: the type of what is in perm."""
     name = row_argsort_name(t)
-    emit_workspace(module)
     wide = t.byte_size == 8
     if wide:
         _emit_runs(module, t, order)

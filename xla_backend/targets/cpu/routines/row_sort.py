@@ -21,7 +21,7 @@ from xla_backend.targets.cpu.routines.ordered_keys import (
     widened,
     zero_or_nan,
 )
-from xla_backend.targets.cpu.routines.workspace import emit_workspace, give, take
+from xla_backend.targets.cpu.routines.workspace import give, take
 
 
 def row_sort_name(t: P) -> str:
@@ -32,7 +32,6 @@ def emit_row_sort(module: ModuleWriter, t: P) -> str:
     """void sort_row(ptr in, ptr out, i64 n, i64 flags, i64 lo, i64 hi); returns its name. `in` may
     be `out`; lo and hi as in the sorts of keys."""
     name = row_sort_name(t)
-    emit_workspace(module)
     if t.is_floating:
         _emit_note(module, t)
     params = [("ptr", "in"), ("ptr", "out"), *(("i64", p) for p in ("n", "flags", "lo", "hi"))]

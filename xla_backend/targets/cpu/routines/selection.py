@@ -27,7 +27,7 @@ from xla_backend.targets.cpu.routines.sort import (
     emit_entry,
 )
 from xla_backend.targets.cpu.routines.task_context import TaskContext
-from xla_backend.targets.cpu.routines.workspace import emit_workspace
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # Elements that are compared at once.
 _LANES = 64
@@ -48,7 +48,7 @@ class _Kept:
         key_bytes = self._bytes(w.imul(size, t.byte_size))
         index_bytes = self._bytes(w.imul(size, 4))
         total = w.iadd(w.imul(key_bytes, 2), w.imul(index_bytes, 3))
-        self.workspace = w.call("pyjax.workspace.take", "ptr", [("i64", total)])
+        self.workspace = w.call(TAKE, "ptr", [("i64", total)])
         self.keys = w.gep("i8", self.workspace, _LANES)
         self.best_keys = w.gep("i8", self.keys, key_bytes)
         self.places = w.gep("i8", self.best_keys, key_bytes)
@@ -152,7 +152,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     with w.loop("0", first) as loop:
         place = w.load("i32", w.gep("i32", kept.places, loop.index))
         w.store("i32", place, w.gep("i32", target, loop.index))
-    w.call("pyjax.workspace.give", "void", [("ptr", kept.workspace)])
+    w.call(GIVE, "void", [("ptr", kept.workspace)])
     w.ret()
     return name
 
@@ -168,7 +168,6 @@ def _shrunk(kept: _Kept, count: str) -> list[str]:
 
 def emit_group(t: P, module: ModuleWriter) -> None:
     """The selection of one element type, with a sort of its keys, which are signed integers."""
-    emit_workspace(module)
     emit_row_argsort(module, _signed(t))
     task = _emit_task(module, t)
     emit_entry(module, f"pyjax_select_{t}", task, FIELDS)

@@ -16,14 +16,8 @@ from __future__ import annotations
 
 from xla_backend.llvm.types import const, element, mask_of
 from xla_backend.llvm.writer import FunctionWriter
-from xla_backend.targets.cpu.routines.matrix_lanes import (
-    REALS,
-    LaneRoutine,
-    Lanes,
-    element_of,
-    parts_of,
-    register_lane_routines,
-)
+from xla_backend.targets.cpu.routines.lane_groups import LaneRoutine, register_lane_routines
+from xla_backend.targets.cpu.routines.matrix_lanes import REALS, Lanes, element_of, parts_of
 
 TYPES = tuple(REALS)
 MOST_ROWS = 16

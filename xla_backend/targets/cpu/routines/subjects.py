@@ -16,6 +16,7 @@ from xla_backend.targets.cpu.routines import (
     fft,
     gemm,
     key_sort,
+    lane_groups,
     lapack,
     meetings,
     moves,
@@ -27,12 +28,14 @@ from xla_backend.targets.cpu.routines import (
     small_singular,
     sort,
     transposes,
+    workspace,
 )
 
 _SUBJECTS = (
     gemm,
     conv,
     fft,
+    lane_groups,
     key_sort,
     sort,
     selection,
@@ -50,7 +53,11 @@ _SUBJECTS = (
     blocked_qr,
     lapack,
     transposes,
+    workspace,
 )
+
+# Characters of a module beside the longest function: LLVM takes 2 ms for one with next to nothing.
+_LEAST_PART = 4_000
 
 
 @once
@@ -73,7 +80,10 @@ def group_parts(
     others that it calls."""
     declare_kernels()
     module = registry.group_module(group, target, fast_math)
-    parts = worthwhile_parts(len(module.to_text()))
+    longest = max(len(f if isinstance(f, str) else f.to_text()) for f in module.functions)
+    size = len(module.to_text())
+    # A function is not cut: others beside it are worth a module if they are some code.
+    parts = worthwhile_parts(size, 1 + (size - longest) // _LEAST_PART)
     return split(module, parts), registry.called_outside(module)
 
 

@@ -17,7 +17,7 @@ from xla_backend.targets.cpu.routines.transpose_plans import (
     SPARE_BYTES,
     STAGE_BYTES,
 )
-from xla_backend.targets.cpu.routines.workspace import emit_workspace, give, take
+from xla_backend.targets.cpu.routines.workspace import give, take
 
 # Places in the tables of rows: those of a block, what the last one may have more, and a square.
 _PLACES = MOST_ROWS + 2 * SPARE_BYTES
@@ -116,7 +116,6 @@ def _pieces(w: FunctionWriter, number: Callable[[str], str], group: str, spare: 
 
 
 def _emit_task(module: ModuleWriter, name: str, fill: Fill, spare: int) -> None:
-    emit_workspace(module)
     w = module.function(name, [("ptr", "context"), ("i64", "task")], internal=True)
     task = Task(w)
     number = task.number

@@ -1,45 +1,52 @@
 """Scratch memory of kernels: some blocks kept from call to call, so that pages are not taken anew.
 
-Emitted into a module: pyjax.workspace.take(i64 bytes) -> ptr (usable from byte 64 on, 64-aligned)
-and pyjax.workspace.give(ptr). The blocks belong to one module (a group of kernels). A block starts
-with its size and the address that malloc gave.
+  ptr pyjax_workspace_take(i64 bytes)     usable from byte 64 on, 64-aligned
+  void pyjax_workspace_give(ptr)
+
+All kernels have the blocks in common. A block starts with its size and the address that malloc
+gave.
 """
 
 from __future__ import annotations
 
 from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.registry import register_group
 
 # Bytes in front of what a block may be used for.
 HEADER = 64
-_SLOTS = 8
-_TAKE, _GIVE = "pyjax.workspace.take", "pyjax.workspace.give"
+# A power of two: two for each of eight threads.
+_SLOTS = 16
+TAKE, GIVE = "pyjax_workspace_take", "pyjax_workspace_give"
 _ALIGNMENT = 64
 # Bytes of a block beyond those asked for: the header, what alignment takes, and some to spare.
 _EXTRA = 192
 
 
-def emit_workspace(module: ModuleWriter) -> None:
-    """Adds the two functions to a module, once."""
-    if not module.has_function(_TAKE):
-        module.add(f"@pyjax.workspace = internal global [{_SLOTS} x ptr] zeroinitializer, align 64")
-        _take(module)
-        _give(module)
+def register() -> None:
+    """Declares the two functions: a group of their own, for most kernels need them."""
+    register_group("workspace", (TAKE, GIVE), _emit)
+
+
+def _emit(module: ModuleWriter) -> None:
+    module.add(f"@pyjax.workspace = internal global [{_SLOTS} x ptr] zeroinitializer, align 64")
+    _take(module)
+    _give(module)
 
 
 def take(w: FunctionWriter, count: str, ty: str) -> str:
-    """Scratch memory for so many elements, to give back; of the module's two functions."""
-    block = w.call(_TAKE, "ptr", [("i64", w.imul(count, bits_of(ty) // 8))])
+    """Scratch memory for so many elements, to give back."""
+    block = w.call(TAKE, "ptr", [("i64", w.imul(count, bits_of(ty) // 8))])
     return w.gep("i8", block, _ALIGNMENT)
 
 
 def give(w: FunctionWriter, taken: str) -> None:
-    w.call(_GIVE, "void", [("ptr", w.gep("i8", taken, -_ALIGNMENT))])
+    w.call(GIVE, "void", [("ptr", w.gep("i8", taken, -_ALIGNMENT))])
 
 
 def _take(module: ModuleWriter) -> None:
     """ptr take(i64 n): a block for at least n bytes."""
-    w = module.function(_TAKE, [("i64", "n")], "ptr", internal=True)
+    w = module.function(TAKE, [("i64", "n")], "ptr")
     with w.loop(0, _SLOTS) as slots:
         slot = w.gep("ptr", "@pyjax.workspace", slots.index)
         seen = w.value(f"load atomic ptr, ptr {slot} monotonic, align {w.target.pointer_bits // 8}")
@@ -51,7 +58,7 @@ def _take(module: ModuleWriter) -> None:
                 w.label(reuse)
                 w.ret("ptr", kept)
                 w.label(back)
-                w.call(_GIVE, "void", [("ptr", kept)])
+                w.call(GIVE, "void", [("ptr", kept)])
     w.ret("ptr", _new_block(w))
 
 
@@ -74,7 +81,7 @@ def _new_block(w: FunctionWriter) -> str:
 
 def _give(module: ModuleWriter) -> None:
     """void give(ptr block): keep it in a free slot; with none free, in the place of some other."""
-    w = module.function(_GIVE, [("ptr", "block")], internal=True)
+    w = module.function(GIVE, [("ptr", "block")])
     with w.loop(0, _SLOTS) as slots:
         slot = w.gep("ptr", "@pyjax.workspace", slots.index)
         exchange = w.value(f"cmpxchg ptr {slot}, ptr null, ptr %block release monotonic")

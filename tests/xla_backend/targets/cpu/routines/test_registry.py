@@ -9,7 +9,7 @@ from tests.threads import together
 from xla_backend.llvm import partition
 from xla_backend.llvm.target import host_target
 from xla_backend.process.bounded_cache import BoundedCache, Budget
-from xla_backend.targets.cpu.routines import library, registry
+from xla_backend.targets.cpu.routines import library, registry, subjects
 from xla_backend.targets.cpu.routines.library import KernelLibrary, got_ready, kernel_library
 from xla_backend.targets.cpu.routines.subjects import declare_kernels
 
@@ -26,7 +26,7 @@ def test_first_use_by_several_threads_builds_a_group_once(monkeypatch):
     monkeypatch.setattr(KernelLibrary, "_build", counted)
     fresh = KernelLibrary(host_target())
     found = together(*[lambda: fresh["pyjax_sort_u8"]] * 4)
-    assert builds == ["sort_u8", "sort_keys_i32"]  # and what it calls
+    assert sorted(builds) == ["sort_keys_i32", "sort_u8", "workspace"]  # and what it calls
     assert len(set(found)) == 1
 
 
@@ -73,8 +73,9 @@ def test_parts_of_a_group_are_kept_as_one_entry(no_kernels, monkeypatch):
     kernels = KernelLibrary(host_target())
     assert len(kernels._objects("cholesky_f32")) == 1
     monkeypatch.setattr(partition, "_PART_CHARACTERS", 2000)
+    monkeypatch.setattr(subjects, "_LEAST_PART", 1000)
     made = kernels._objects("cholesky_f64")
-    assert len(made) == 3
+    assert len(made) == 2
     monkeypatch.setattr(library, "_group_parts", lambda *_: pytest.fail("it is on disk"))
     assert kernels._objects("cholesky_f64") == made
 
@@ -82,17 +83,19 @@ def test_parts_of_a_group_are_kept_as_one_entry(no_kernels, monkeypatch):
 def test_kernels_in_parts_are_known_by_their_own_names_only(no_kernels, monkeypatch):
     monkeypatch.setattr(partition, "_CPUS", 2)
     monkeypatch.setattr(partition, "_PART_CHARACTERS", 2000)
+    monkeypatch.setattr(subjects, "_LEAST_PART", 500)
     kernels = kernel_library()
     before = set(kernels._addresses)
     kernels["pyjax_cholesky_f32"]
-    assert set(kernels._addresses) - before == {"pyjax_cholesky_f32"}
+    added = set(kernels._addresses) - before
+    assert added == {"pyjax_cholesky_f32", "pyjax_lane_groups"}  # and what it calls
 
 
 def test_kernels_are_compiled_while_the_body_runs(no_kernels, builders):
     symbols = ["pyjax_cholesky_f32", "pyjax_poll_begin"]
     with got_ready(symbols, host_target(), (), None):
         pass
-    assert builders.keys() == {"cholesky_f32"}
+    assert builders.keys() == {"cholesky_f32", "lane_groups"}
     assert builders["cholesky_f32"] != threading.get_ident()
     assert kernel_library(host_target()).is_ready(symbols)
     builders.clear()
@@ -114,7 +117,23 @@ def test_errors_of_kernels_reach_who_links_them(no_kernels, monkeypatch):
 
 
 def test_a_group_that_another_one_calls_is_built_beside_it(no_kernels, builders):
-    kernel_library()["pyjax_fft_c64.powers_rows_rows"]
-    called = {"fft_passes_powers_c64", "fft_turn_c64"}
-    assert builders.keys() == {"fft_c64.powers_rows_rows", *called}
-    assert len(set(builders.values())) == 2
+    kernel_library()["pyjax_fft_c64.fours_rows_rows"]
+    called = {"fft_pass_8_c64", "fft_pass_4_c64", "fft_turn_c64", "lane_groups", "workspace"}
+    assert builders.keys() == {"fft_c64.fours_rows_rows", *called}
+    assert len(set(builders.values())) >= 2
+
+
+def test_groups_that_are_asked_for_together_are_built_at_the_same_time(no_kernels, monkeypatch):
+    both = threading.Barrier(2, timeout=60)
+    build = KernelLibrary._build
+
+    def met(self, group):
+        both.wait()
+        build(self, group)
+
+    monkeypatch.setattr(KernelLibrary, "_build", met)
+    monkeypatch.setattr(library, "available_threads", lambda: 2)
+    kernels = KernelLibrary(host_target())
+    symbols = ["pyjax_lane_groups", "pyjax_workspace_take"]
+    kernels.get_ready(symbols)
+    assert kernels.is_ready(symbols)
