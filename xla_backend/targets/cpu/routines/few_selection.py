@@ -2,7 +2,7 @@
 where it belongs: `selection` without a sort, which is a tenth of the code.
 
   void pyjax_select_<t>.few(ptr keys, ptr perm, outer, n, first, flags): as without the suffix, for
-        first <= FEW
+        first <= most(t)
 """
 
 from __future__ import annotations
@@ -10,21 +10,107 @@ from __future__ import annotations
 from functools import partial
 
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.llvm.types import mask_of, vector, vector_const
-from xla_backend.llvm.writer import ModuleWriter
+from xla_backend.llvm.types import const, mask_of, vector, vector_const
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.sort import SORT_TYPES, emit_entry
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 
-FEW = 32
+FEW = 64
+_FEW_PAIRS = 32
 SUFFIX = ".few"
 FIELDS = ("keys", "perm", "outer", "n", "first", "flags")
 # Elements of a row that are compared at once, and those of the list that move at once.
 _LANES, _MOVED = 64, 16
 
 
-def _emit_insert(module: ModuleWriter, t: P) -> str:
+def most(t: P) -> int:
+    """How many it pays for: of more elements, sorting what is not far behind is quicker."""
+    return _FEW_PAIRS if t.byte_size == 8 else FEW
+
+
+class _Packed:
+    """The list of what is found, for keys of up to 32 bits: each with its place behind it in 64, of
+    which no two are equal."""
+
+    def __init__(self, w: FunctionWriter, t: P, first: str) -> None:
+        self.w, self.type, self.first = w, int_type(t), first
+        self.insert = _emit_insert_packed(w.module)
+        self.list = w.alloca("i64", FEW, 64)
+        none = const(vector("i64", _MOVED), (1 << 63) - 1)
+        with w.loop("0", FEW, _MOVED, guard=False) as loop:
+            w.store(vector("i64", _MOVED), none, w.gep("i64", self.list, loop.index))
+
+    def put(self, key: str, place: str, count: str) -> None:
+        w = self.w
+        if self.type != "i64":
+            key = w.cast("sext", self.type, key, "i64")
+        packed = w.op("or", "i64", w.op("shl", "i64", key, "32"), place)
+        given = [("ptr", self.list), ("i64", packed), ("i64", self.first)]
+        w.call(self.insert, "void", given)
+
+    def last_key(self) -> str:
+        w = self.w
+        last = w.load("i64", w.gep("i64", self.list, w.isub(self.first, 1)))
+        return w.cast("trunc", "i64", w.op("lshr", "i64", last, "32"), self.type)
+
+    def place(self, number: str) -> str:
+        w = self.w
+        return w.cast("trunc", "i64", w.load("i64", w.gep("i64", self.list, number)), "i32")
+
+
+class _Pairs:
+    """The same for keys of 64 bits, with places beside them."""
+
+    def __init__(self, w: FunctionWriter, t: P, first: str) -> None:
+        self.w, self.type, self.first = w, int_type(t), first
+        self.insert = _emit_insert_pair(w.module, t)
+        self.keys, self.places = (
+            w.gep(elem, w.alloca(elem, _FEW_PAIRS + 2 * _MOVED, 64), _MOVED)
+            for elem in (self.type, "i32")
+        )
+        with w.loop(str(-_MOVED), _FEW_PAIRS, _MOVED, guard=False) as loop:
+            for elem, array in ((self.type, self.keys), ("i32", self.places)):
+                w.store(vector(elem, _MOVED), "zeroinitializer", w.gep(elem, array, loop.index))
+
+    def put(self, key: str, place: str, count: str) -> None:
+        w = self.w
+        numbers = [("i32", w.cast("trunc", "i64", v, "i32")) for v in (place, count)]
+        lists = [("ptr", self.keys), ("ptr", self.places)]
+        w.call(self.insert, "void", [*lists, (self.type, key), *numbers, ("i64", self.first)])
+
+    def last_key(self) -> str:
+        w = self.w
+        return w.load(self.type, w.gep(self.type, self.keys, w.isub(self.first, 1)))
+
+    def place(self, number: str) -> str:
+        return self.w.load("i32", self.w.gep("i32", self.places, number))
+
+
+def _emit_insert_packed(module: ModuleWriter) -> str:
+    """void insert(ptr list, i64 key, i64 first): puts a key where it belongs among `first` sorted
+    ones; the last gives way. Each gets the least of what is no less than what lay in front of it
+    and the key, and its own."""
+    ty = vector("i64", _MOVED)
+    w = module.function(
+        "insert", [("ptr", "list"), ("i64", "key"), ("i64", "first")], internal=True,
+        attributes="noinline",
+    )  # fmt: skip
+    key = w.splat(ty, "%key")
+    in_front = vector_const("i32", list(range(_MOVED - 1, 2 * _MOVED - 1)))
+    with w.loop("0", "%first", _MOVED, [(ty, const(ty, -(1 << 63)))], guard=False) as loop:
+        at = w.gep("i64", "%list", loop.index)
+        own, previous = w.load(ty, at), loop.carried[0]
+        shuffle = f"shufflevector {ty} {previous}, {ty} {own}, {vector('i32', _MOVED)} {in_front}"
+        before = w.pure(shuffle, previous, own)
+        w.store(ty, w.intrinsic("smin", ty, own, w.intrinsic("smax", ty, before, key)), at)
+        loop.next = [own]
+    w.ret()
+    return w.name
+
+
+def _emit_insert_pair(module: ModuleWriter, t: P) -> str:
     """void insert(ptr keys, ptr places, key, i32 place, i32 count, i64 first): puts an element
     behind those of `count` sorted ones that are no larger; the last of `first` gives way. There is
     a vector in front of the lists, which is read."""
@@ -82,41 +168,29 @@ def _emit_insert(module: ModuleWriter, t: P) -> str:
 
 def _emit_task(module: ModuleWriter, t: P) -> str:
     """void task(ptr ctx, i64 row); returns its name."""
-    insert = _emit_insert(module, t)
     ty = int_type(t)
     w = module.function(f"few.{t}", [("ptr", "ctx"), ("i64", "row")], internal=True)
     keys, perm, _, n, first, flags = TaskContext(FIELDS, pointers=2).fields(w)
     source = w.gep(ty, keys, w.imul("%row", n))
     flip = flip_of(w, flags, ty)
-    kept, places = (
-        w.gep(elem, w.alloca(elem, FEW + 2 * _MOVED, 64), _MOVED) for elem in (ty, "i32")
-    )
-    for elem, array in ((ty, kept), ("i32", places)):
-        for begin in range(-_MOVED, FEW, _MOVED):
-            w.store(vector(elem, _MOVED), "zeroinitializer", w.gep(elem, array, begin))
-    last_place = w.gep(ty, kept, w.isub(first, 1))
+    kept = (_Pairs if t.byte_size == 8 else _Packed)(w, t, first)
 
     def key_at(place: str) -> str:
         return encode(w, t, w.load(ty, w.gep(ty, source, place)), flip)
-
-    def put(key: str, place: str, count: str) -> None:
-        numbers = [("i32", w.cast("trunc", "i64", v, "i32")) for v in (place, count)]
-        given = [("ptr", kept), ("ptr", places), (ty, key), *numbers, ("i64", first)]
-        w.call(insert, "void", given)
 
     def put_if_before(place: str, last: str) -> str:
         """The last of the list afterwards."""
         key = key_at(place)
 
         def smaller() -> list[str]:
-            put(key, place, first)
-            return [w.load(ty, last_place)]
+            kept.put(key, place, first)
+            return [kept.last_key()]
 
         return w.if_else(w.cmp("slt", ty, key, last), [ty], smaller, lambda: [last])[0]
 
     with w.loop("0", first) as loop:
-        put(key_at(loop.index), loop.index, loop.index)
-    last = w.load(ty, last_place)
+        kept.put(key_at(loop.index), loop.index, loop.index)
+    last = kept.last_key()
     end = w.iadd(first, w.op("and", "i64", w.isub(n, first), str(-_LANES)))
     wide = vector(ty, _LANES)
     flips = w.splat(wide, flip)
@@ -140,8 +214,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
         loop.next = [put_if_before(loop.index, loop.carried[0])]
     target = w.gep("i32", perm, w.imul("%row", first))
     with w.loop("0", first) as loop:
-        place = w.load("i32", w.gep("i32", places, loop.index))
-        w.store("i32", place, w.gep("i32", target, loop.index))
+        w.store("i32", kept.place(loop.index), w.gep("i32", target, loop.index))
     w.ret()
     return w.name
 

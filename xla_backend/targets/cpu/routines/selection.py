@@ -18,7 +18,7 @@ from functools import partial
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.few_selection import FEW, FIELDS, SUFFIX
+from xla_backend.targets.cpu.routines.few_selection import FIELDS, SUFFIX, most
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort, row_argsort_name
@@ -173,9 +173,9 @@ def emit_group(t: P, module: ModuleWriter) -> None:
     emit_entry(module, f"pyjax_select_{t}", task, FIELDS)
 
 
-def path_of(first: int) -> str:
-    """What the symbol of a selection of so many ends in."""
-    return SUFFIX if first <= FEW else ""
+def path_of(t: P, first: int) -> str:
+    """What the symbol of a selection of so many of a type ends in."""
+    return SUFFIX if first <= most(t) else ""
 
 
 def register() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.targets.cpu.routines import conv, fft, fft_forms, gemm_paths, selection, sort
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
@@ -25,7 +26,7 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
     if family in ("sort", "argsort", "argsort64"):
         return routine + sort.path_of(operands["inner"] != 1)
     if family == "select":
-        return routine + selection.path_of(operands["first"])
+        return routine + selection.path_of(P(rest), operands["first"])
     if family in fft.KINDS:
         return routine + fft_forms.form_of(operands).suffix
     return routine

@@ -201,13 +201,14 @@ def test_every_library_routine_has_a_contract():
     linked = {n for n in names if n.startswith((PREFIX, "pyjax_blas_")) and group_of(n) is None}
     exported = {name for name in names if name.startswith("pyjax_")} - linked
     helpers = {
-        "pyjax_come", "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped", "pyjax_leave",
+        "pyjax_come", "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped",
+        "pyjax_lane_groups", "pyjax_leave",
         "pyjax_main_thread", "pyjax_meet", "pyjax_meet_again", "pyjax_meet_later", "pyjax_moves",
         "pyjax_num_threads", "pyjax_parallel_for", "pyjax_parallel_for_polled", "pyjax_part",
         "pyjax_pool_after_fork_in_child", "pyjax_pool_after_fork_in_parent",
         "pyjax_pool_before_fork", "pyjax_poll", "pyjax_poll_begin", "pyjax_poll_end", "pyjax_ready",
         "pyjax_set_num_threads", "pyjax_share", "pyjax_sort_keys_i32", "pyjax_sort_keys_i64",
-        "pyjax_stopping",
+        "pyjax_stopping", "pyjax_workspace_give", "pyjax_workspace_take",
     }  # fmt: skip
     written_into_programs = {"pyjax_rng_state", "pyjax_merge_argsort"}
     contracts = {f"pyjax_{name}" for name in ROUTINES} - written_into_programs
