@@ -18,6 +18,7 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.measured_costs import CostDecision, Costs
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.no_collections import without_collections
 from xla_backend.program.build import build_program
 from xla_backend.program.ir import Program, aligned
@@ -28,7 +29,7 @@ from xla_backend.runtime.client import Device
 from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.code_interface import TIMES_BYTES
-from xla_backend.targets.cpu.emit_program import EmittedProgram, emit_program
+from xla_backend.targets.cpu.emit_program import NUMBERS, EmittedProgram, emit_program
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
@@ -39,6 +40,11 @@ from xla_backend.targets.cpu.routines.library import got_ready
 from xla_backend.targets.cpu.schedules import Schedules
 from xla_backend.targets.cpu.stages import CompiledStages
 from xla_backend.targets.cpu.target_options import target_for
+
+# Object code of programs that are the same for all sizes.
+_shared_objects: BoundedCache[tuple[str, int, TargetInfo, int], Sequence[bytes]] = BoundedCache(
+    Budget("object code for all sizes", entries=256)
+)
 
 
 class Profile:
@@ -100,7 +106,7 @@ def stages_of(module: HloModule, options: CompileOptions) -> CompiledStages:
     """What `compile_code` goes through for a module, which stays as it is."""
     module = module.clone()
     assignment, log = _optimize(module, options, Profile(), None)
-    written = write_code(module, assignment, options)
+    written = write_code(module, assignment, options, shared=True)
     return CompiledStages(
         module, assignment, written.program, written.kernels, log, written.decisions
     )
@@ -164,8 +170,11 @@ def write_code(
     assignment: BufferAssignment,
     options: CompileOptions,
     profile: Profile | None = None,
+    *,
+    shared: bool = False,
 ) -> WrittenCode:
-    """LLVM code of a scheduled module, for the target that the options say."""
+    """LLVM code of a scheduled module, for the target that the options say. `shared`: as in
+    `emit_program`."""
     profile = profile or Profile()
     schedules = _schedules(options)
     with profile.phase("program"):
@@ -179,6 +188,7 @@ def write_code(
             serial=serial,
             measured=measured,
             overlap=options.overlap_collectives,
+            shared=shared,
         )
     listing = KernelListing(program, table.instructions, emitted.kernels)
     return WrittenCode(program, emitted, listing, schedules.decisions)
@@ -213,15 +223,23 @@ def _compile(
             f"{host_target().triple}; `xla_backend.compile(module, target=...)` makes its object "
             "code without loading it"
         )
-    program, emitted, kernels, decisions = write_code(module, assignment, options, profile)
+    program, emitted, kernels, decisions = write_code(
+        module, assignment, options, profile, shared=True
+    )
     with profile.phase("emit"):
         llvm_ir = kernels.module.to_text()
     with profile.phase("llvm"):
         parts = worthwhile_parts(len(llvm_ir), options.parallel_codegen)
         texts = split(kernels.module, parts) if parts > 1 else [llvm_ir]
         level = codegen_level(options)
+        compile_them = lambda: objects.compile_objects(texts, target, cache=cache, opt=level)
         with got_ready(_routines(emitted), target, options.fast_math, options.num_threads):
-            objects_made = objects.compile_objects(texts, target, cache=cache, opt=level)
+            objects_made: Sequence[bytes]
+            if emitted.numbers is None:
+                objects_made = compile_them()
+            else:
+                key = (llvm_ir, parts, target, level)
+                objects_made = _shared_objects.make(key, compile_them)
     if dumper is not None:
         dumper.after_optimizations(module, assignment)
         _dump_code(dumper, kernels, target, list(zip(texts, objects_made)))
@@ -251,6 +269,9 @@ def _program_code(
     """The code of a program that was emitted. `text_size`: of its LLVM text. `measured`: costs that
     it was made with."""
     times = TIMES_BYTES * len(emitted.timed)
+    bound = [(symbol, program.constants[n]) for symbol, n in emitted.bound_constants.items()]
+    if emitted.numbers is not None:
+        bound.append((NUMBERS, emitted.numbers))
     constants = sum(data.nbytes for data in program.constants)
     facts = CodeFacts(
         program.parameters,
@@ -259,7 +280,7 @@ def _program_code(
         program.uses_context,
         aligned(program.arena_size) + times if times else program.arena_size,
         program.state,
-        tuple((symbol, program.constants[n]) for symbol, n in emitted.bound_constants.items()),
+        tuple(bound),
         tuple(emitted.host_calls),
         tuple(_routines(emitted)),
         emitted.cycles,

@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm.types import memory_type
@@ -65,6 +67,8 @@ from xla_backend.targets.cpu.routines.variants import variant
 
 # Constants up to this size live in the object; larger ones are bound by address.
 _EMBEDDED_BYTES = 1 << 16
+# The integers of a program whose code is the same for all sizes.
+NUMBERS = "pyjax_numbers"
 # LLVM takes more than linear time for one function: longer programs are cut into functions.
 _PART_STEPS = 192
 _ARGUMENTS = (("ptr", "args"), ("ptr", "outs"), ("ptr", "arena"))
@@ -88,6 +92,8 @@ class EmittedProgram:
     Fields:
       kernels: the functions of its kernels.
       bound_constants: symbol -> number of a constant that is bound by address.
+      numbers: what NUMBERS stands for: the integers that the program gives routines, if they are
+        not part of the code.
       host_calls: the steps that the symbols `host_call_symbol(0)`, ... stand for.
       cycles: estimate of one execution; infinite where loops and routines hide it.
       timed: kernels in the table of times, in order.
@@ -100,6 +106,7 @@ class EmittedProgram:
     cycles: float = 0.0
     timed: tuple[str, ...] = ()
     meetings: Meetings = NO_MEETINGS
+    numbers: np.ndarray | None = None
 
 
 def emit_program(
@@ -109,10 +116,12 @@ def emit_program(
     serial: bool = False,
     measured: bool = False,
     overlap: bool = False,
+    shared: bool = False,
 ) -> EmittedProgram:
     """Write a program into a module. `serial`: loops that could be split over threads run on the
     calling one. `measured`: the program takes the time of its kernels. `overlap`: participants run
-    other steps while they wait for others.
+    other steps while they wait for others. `shared`: what only calls routines becomes the same code
+    for all sizes, which is linked with its numbers.
 
     Raises:
       UnimplementedError: it is to be measured, and this system has no clock for that.
@@ -123,6 +132,9 @@ def emit_program(
             "compile with profiled_runs=0 (set jax_enable_pgle to False)"
         )
     emitter = _Emitter(program, KernelFunctions(writer), serial, measured, overlap)
+    if shared and program.steps and all(map(_calls_routine, program.steps)):
+        emitter.numbers = []
+        writer.add(f"@{NUMBERS} = external constant i64")
     emitter.emit_entry()
     return EmittedProgram(
         emitter.kernels,
@@ -131,7 +143,12 @@ def emit_program(
         _cycles(program),
         tuple(emitter.timed),
         emitter.collectives.meetings,
+        None if emitter.numbers is None else np.array(emitter.numbers, np.int64),
     )
+
+
+def _calls_routine(step: Step) -> bool:
+    return isinstance(step, Library) and step.routine not in _WRITTEN_HERE
 
 
 def _cycles(program: Program) -> float:
@@ -171,6 +188,7 @@ class _Emitter:
         self._outstanding = 0
         self.timed: dict[str, int] = {}  # kernel -> its place in the table of times
         self.bound_constants: dict[str, int] = {}
+        self.numbers: list[int] | None = None
         self.host_calls: list[Host] = []
         self.w: FunctionWriter = writer.function("entry", _ARGUMENTS, result="i32")
         self._loaded: dict[tuple[str, int], str] = {}
@@ -226,7 +244,7 @@ class _Emitter:
 
     def _constant(self, number: int) -> str:
         data = self.program.constants[number]
-        if data.nbytes <= _EMBEDDED_BYTES:
+        if data.nbytes <= _EMBEDDED_BYTES and self.numbers is None:
             return self.writer.constant_bytes(data.tobytes())
         symbol = f"pyjax_constant_{number}"
         if symbol not in self.bound_constants:
@@ -459,16 +477,27 @@ class _Emitter:
 
     def _operand(self, operand: Operand) -> tuple[str, str]:
         if isinstance(operand, int):
-            return "i64", str(operand)
+            if self.numbers is None:
+                return "i64", str(operand)
+            return "i64", self.w.load_invariant("i64", self._numbered((operand,)), 8)
         if operand is None:
             return "ptr", "null"
         if isinstance(operand, tuple):
+            if self.numbers is not None:
+                return "ptr", self._numbered(operand)
             data = b"".join(x.to_bytes(8, "little", signed=True) for x in operand)
             return "ptr", self.writer.constant_bytes(data)
         if isinstance(operand, Element):
             return "ptr", self._element(operand)
         assert isinstance(operand, Slice), operand
         return "ptr", self.pointer(operand)
+
+    def _numbered(self, numbers: tuple[int, ...]) -> str:
+        """Where integers lie that are no part of the code."""
+        assert self.numbers is not None
+        place = self.w.gep("i64", f"@{NUMBERS}", len(self.numbers))
+        self.numbers += numbers
+        return place
 
     def _element(self, operand: Element) -> str:
         base, type = self.pointer(operand.slice), operand.slice.shape.element_type
