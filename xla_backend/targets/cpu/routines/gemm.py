@@ -114,16 +114,6 @@ class _Driver:
 
     # ---- tasks ---------------------------------------------------------------------------------
 
-    def _call_micro(
-        self,
-        w: FunctionWriter,
-        rows: int,
-        vectors: int,
-        layout: str,
-        args: list[tuple[str, str]],
-    ) -> None:
-        w.call(micro_name(self.prefix, rows, vectors, layout), "void", args)
-
     def _for_rows(
         self,
         w: FunctionWriter,
@@ -147,17 +137,14 @@ class _Driver:
                 body(at, size)
             at = w.iadd(at, w.select(fits, "i64", str(size), "0"))
 
-    def _for_vector_count(self, w: FunctionWriter, count: str, body: Callable[[int], None]) -> None:
-        """body(v) for the run-time number of vectors."""
+    def _micro_kernel(self, w: FunctionWriter, rows: int, count: str, layout: str) -> str:
+        """The micro-kernel for a run-time number of vectors: a call of each would be more code."""
         *others, last = self.widths
+        kernel = f"@{micro_name(self.prefix, rows, last, layout)}"
         for v in others:
-            with w.if_(w.cmp("eq", "i64", count, str(v))):
-                body(v)
-        if others:
-            with w.if_(w.cmp("eq", "i64", count, str(last))):
-                body(last)
-        else:
-            body(last)
+            other = f"@{micro_name(self.prefix, rows, v, layout)}"
+            kernel = w.select(w.cmp("eq", "i64", count, str(v)), "ptr", other, kernel)
+        return kernel
 
     def emit_tile_task(self, layout: str) -> None:
         """void task(ptr context, i64 block): a range of rows times a range of panels.
@@ -273,22 +260,20 @@ class _Driver:
             at = w.iadd(column, w.imul(pc, b_step))
             b_ptr = w.gep(element_type(self.t, "B"), ctx.get("B"), at)
 
-        def columns_of(v: int) -> None:
-            def rows_of(row: str, height: int) -> None:
-                a_ptr, a_step = self._rows_of_a(w, ctx, layout, row, height, depth)
-                offset = w.imul(w.isub(row, rows[0]), block[1])
-                args = [("ptr", a_ptr), ("i64", a_step), ("ptr", b_ptr), ("i64", b_step)]
-                args += [
-                    ("ptr", w.gep(element_type(self.t, "C"), block[0], offset)),
-                    ("i64", block[1]),
-                ]
-                args += [("i64", kc), ("i64", valid), ("i64", accumulate)]
-                micro_layout = "rows" if layout == "direct" else "columns"
-                self._call_micro(w, height, v, micro_layout, args)
+        def rows_of(row: str, height: int) -> None:
+            a_ptr, a_step = self._rows_of_a(w, ctx, layout, row, height, depth)
+            offset = w.imul(w.isub(row, rows[0]), block[1])
+            args = [("ptr", a_ptr), ("i64", a_step), ("ptr", b_ptr), ("i64", b_step)]
+            args += [
+                ("ptr", w.gep(element_type(self.t, "C"), block[0], offset)),
+                ("i64", block[1]),
+            ]
+            args += [("i64", kc), ("i64", valid), ("i64", accumulate)]
+            w.call_pointer(kernels[height], "void", args)
 
-            self._for_rows(w, *rows, rows_of)
-
-        self._for_vector_count(w, count, columns_of)
+        micro_layout = "rows" if layout == "direct" else "columns"
+        kernels = {h: self._micro_kernel(w, h, count, micro_layout) for h in self.heights}
+        self._for_rows(w, *rows, rows_of)
 
     def _packed_depth(self, w: FunctionWriter, length: str) -> str:
         """How many elements of a packed panel so much of K is."""
