@@ -75,7 +75,7 @@ def product_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> Path | 
 
 def products() -> list[Path]:
     """What `product_of` may say."""
-    plain = [p for p in PATHS if not (p.split or p.even or p.rows or is_vector(p))]
+    plain = [p for p in PATHS if not (p.split or p.even or p.rows or p.panels or is_vector(p))]
     return [*ANY_WIDTH_PATHS, *plain]
 
 

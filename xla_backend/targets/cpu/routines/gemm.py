@@ -42,6 +42,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     has_direct_kernels,
     has_vector_kernels,
     is_vector,
+    is_way,
     symbol_of,
 )
 from xla_backend.targets.cpu.routines.gemm_split import emit_is_split, emit_split, splits
@@ -659,7 +660,7 @@ def register() -> None:
     named += [(path, f".{path.name}", single) for path in ANY_WIDTH_PATHS]
     for t in GEMM_TYPES.values():
         for path, suffix, forms in named:
-            if path.split and not splits(t):
+            if not is_way(t, path):
                 continue
             for batched in forms:
                 form, emit = ("batched_", emit_batched_group) if batched else ("", emit_group)

@@ -26,6 +26,8 @@ _VECTOR_CASES = {
 VECTOR_WAYS = tuple(_VECTOR_CASES)
 _IN_PLACE = ("direct", "transposed")
 _EVEN, _NARROW, _TURNED, _ANY_WIDTH = "_even", "_narrow", "_turned", "_any"
+# Columns fill panels of a tile's vectors, or of one fewer.
+WIDE, SLIM = "_wide", "_slim"
 # Rows of products that have micro-kernels of this height only: less than a tile's.
 _FEW_ROWS = (2, 4)
 
@@ -40,6 +42,7 @@ class Path(NamedTuple):
       narrow: columns are one vector; False: more than one; None: any.
       turned: rows of B are not contiguous, where it is packed; False: they are; None: any.
       rows: exactly so many rows, fewer than a tile has; None: any.
+      panels: WIDE or SLIM, where they are all so; None: of both kinds, or any.
     """
 
     way: str | None = None
@@ -48,6 +51,7 @@ class Path(NamedTuple):
     narrow: bool | None = None
     turned: bool | None = None
     rows: int | None = None
+    panels: str | None = None
 
     @property
     def name(self) -> str:
@@ -59,6 +63,7 @@ class Path(NamedTuple):
             (_TURNED, self.turned),
         )  # fmt: skip
         rows = "" if self.rows is None else f"_rows{self.rows}"
+        rows += self.panels or ""
         return f"{split}{self.way}{rows}{''.join(word for word, has in words if has)}"
 
     def heights(self, tile: Tile) -> list[int]:
@@ -72,6 +77,8 @@ class Path(NamedTuple):
         if self.narrow:
             return [1]
         least = 1 if self.narrow is None else max(1, tile.vectors - 1)
+        if self.panels is not None:
+            return [tile.vectors if self.panels == WIDE else least]
         return list(range(least, tile.vectors + 1))
 
 
@@ -85,7 +92,14 @@ def _paths() -> list[Path]:
         found += [Path("packed", False, even, narrow, turned) for turned in (False, True)]
     for way, narrow, rows in itertools.product(_IN_PLACE, (False, True), _FEW_ROWS):
         found.append(Path(way, False, False, narrow, rows=rows))
-    return [*found, *(path._replace(split=True) for path in found if not is_vector(path))]
+    uniform = [
+        path._replace(panels=panels)
+        for path in found
+        if path.way in _IN_PLACE and path.narrow is False and path.rows is None
+        for panels in (WIDE, SLIM)
+    ]
+    split = [path._replace(split=True) for path in found if not is_vector(path)]
+    return [*found, *split, *uniform]
 
 
 def is_vector(path: Path) -> bool:
@@ -97,18 +111,26 @@ PATHS = _paths()
 ANY_WIDTH_PATHS = [
     path._replace(narrow=None)
     for path in PATHS
-    if path.narrow is False and path.rows is None and not path.split
+    if path.narrow is False and path.rows is None and not path.split and path.panels is None
 ]
+
+
+def is_way(t: GemmType, path: Path) -> bool:
+    """Whether products of a type can go a way, on some machine."""
+    if is_vector(path):
+        return has_vector_kernels(t)
+    return not (t.needs_packing and path.way in _IN_PLACE) and (splits(t) or not path.split)
 
 
 def paths_of(t: GemmType, target: TargetInfo) -> list[Path]:
     """Those that products of a type can have."""
-    found = PATHS if splits(t) else [path for path in PATHS if not path.split]
-    if not has_vector_kernels(t):
-        found = [path for path in found if not is_vector(path)]
+    found = [path for path in PATHS if is_way(t, path)]
     if not has_direct_kernels(t, target):
         found = [path for path in found if path.way not in _IN_PLACE]
-    return [path for path in found if (path.rows or 0) < tile_for(t, target).rows]
+    tile = tile_for(t, target)
+    if tile.vectors < 3:  # one vector is narrow
+        found = [path for path in found if path.panels != SLIM]
+    return [path for path in found if (path.rows or 0) < tile.rows]
 
 
 def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path:
@@ -117,7 +139,8 @@ def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path
     parts, depth = split_of(t, *(numbers[name] for name in "MNK"))
     if parts == 1:
         return _whole_path_of(t, target, numbers)
-    return _whole_path_of(t, target, {**numbers, "K": depth})._replace(split=True)
+    whole = _whole_path_of(t, target, {**numbers, "K": depth})
+    return whole._replace(split=True, panels=None)
 
 
 def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path:
@@ -132,9 +155,20 @@ def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) 
         near = numbers["K"] * numbers["N"] * t.source.byte_size <= DIRECT_BYTES
         if near or numbers["M"] <= DIRECT_TILES * tile.rows or numbers["N"] <= tile.columns:
             way = "direct" if "csA" in one else "transposed"
-            few = numbers["M"] in _FEW_ROWS and not even
-            return Path(way, even=even, narrow=narrow, rows=numbers["M"] if few else None)
+            if numbers["M"] in _FEW_ROWS and not even:
+                return Path(way, even=even, narrow=narrow, rows=numbers["M"])
+            panels = None if narrow else _panels_of(tile, numbers["N"])
+            return Path(way, even=even, narrow=narrow, panels=panels)
     return Path("packed", even=even, narrow=narrow, turned="csB" not in one)
+
+
+def _panels_of(tile: Tile, columns: int) -> str | None:
+    """What so many columns fill if they are dealt out evenly to as few panels as there can be."""
+    vectors = -(-columns // tile.lanes)
+    each, left = divmod(vectors, -(-vectors // tile.vectors))
+    if left:
+        return None
+    return WIDE if each == tile.vectors else SLIM if each == tile.vectors - 1 else None
 
 
 def has_vector_kernels(t: GemmType) -> bool:

@@ -16,7 +16,7 @@ from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.targets.cpu.routines.gemm import emit_group
 from xla_backend.targets.cpu.routines.gemm_paths import ANY_WIDTH_PATHS, PATHS, Path, paths_of
-from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
+from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, tile_for
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.registry import group_module
 from xla_backend.targets.cpu.routines.subjects import declare_kernels
@@ -156,7 +156,10 @@ def test_a_path_alone_gives_the_bits_of_all_of_them(kind):
     taken = set()
     source, target = (P(name).numpy_dtype for name in split(kind))
     layouts = ("row", "column", "strided")
-    for (m, n, k), layout_a, layout_b in itertools.product(PATH_SIZES, layouts, layouts):
+    tile = tile_for(GEMM_TYPES[kind], host_target())
+    panels = itertools.product((24, 29), [v * tile.lanes - 1 for v in (2, 3, 4, 5)], (4, 41))
+    sizes = [*PATH_SIZES, *panels]
+    for (m, n, k), layout_a, layout_b in itertools.product(sizes, layouts, layouts):
         a = matrix(rng, m, k, source, layout_a)
         b = matrix(rng, k, n, source, layout_b)
         names = ("M", "N", "K", "rsA", "csA", "rsB", "csB", "ldc")
