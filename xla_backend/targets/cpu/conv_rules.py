@@ -16,6 +16,7 @@ from xla_backend.program.ir import Element, KernelOperand, Library, Operand, Sli
 from xla_backend.targets.cpu.dot_rules import gemm_name
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.conv import LARGE_WINDOW, pack_dims
+from xla_backend.targets.cpu.routines.conv_matrix import form_of
 from xla_backend.targets.cpu.rules import RULES, cycles_of
 
 _SPATIAL = 3
@@ -135,7 +136,7 @@ def direct_kind(node: Instruction) -> str | None:
     if math.prod(w.size for w in a.window) > LARGE_WINDOW * pixels:
         return None
     plain = all(w.size == 1 and w.stride == 1 and w.base_dilation == 1 for w in a.window)
-    if plain or _features(node) == 1:
+    if plain or _features(node) == 1 or form_of(_fields(node, a)[0]):
         return None
     if shape.columns == _features(node):
         return "channels"

@@ -12,6 +12,8 @@ reversed window is a negative weight stride with the pointer at the last tap.
 How a convolution runs, the first that fits:
   1x1 windows                                     GEMM (channels last or first)
   one channel per group                           vectors of channels or of columns
+  f32, f64, few pixels, channels last               images unfolded whole, then one GEMM that reads
+                                                  the window in place: `conv_matrix`
   windows larger than the output (weight gradients)  GEMM over the window: in place if it is one
                                                   line (`conv_lines`), else copied (`conv_window`)
   f32, f64 with unit output channel or column stride  register tiles: `conv_direct`
@@ -26,6 +28,7 @@ from functools import partial
 
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines import conv_matrix
 from xla_backend.targets.cpu.routines.conv_depthwise import emit_depthwise
 from xla_backend.targets.cpu.routines.conv_depthwise_planes import emit_depthwise_planes
 from xla_backend.targets.cpu.routines.conv_direct import can_run_direct, direct_symbol, emit_direct
@@ -76,8 +79,8 @@ LONG_LINE = 64
 # How a convolution runs, as a suffix of `pyjax_conv_<t>`: programs know the sizes. Without one a
 # routine has them all and chooses at run time.
 PATHS = (
-    "rows", "columns", "depthwise", "depthwise_planes", "lines", "windows", "channels", "planes",
-    "unfolded",
+    "rows", "columns", "depthwise", "depthwise_planes", *conv_matrix.FORMS, "lines", "windows",
+    "channels", "planes", "unfolded",
 )  # fmt: skip
 _WINDOWS = "windows"
 # Functions of this module by path.
@@ -285,6 +288,8 @@ def _conditions(w: FunctionWriter, t: GemmType, d: Dims) -> dict[str, list[str]]
         found["depthwise"] = [*single, equal("xg", 1), equal("wg", 1), equal("og", 1)]
         units = [equal("x2", 1), equal("o2", 1), equal("stride2", 1)]
         found["depthwise_planes"] = [*single, *units]
+    if can_run_direct(t, w.target):
+        found |= conv_matrix.conditions(w, d)
     if not t.needs_packing:
         large = w.cmp("sgt", "i64", d.taps(), w.imul(pixels, LARGE_WINDOW))
         whole = w.cmp("eq", "i64", d["w1"], w.imul(d["w2"], d["win2"]))
@@ -321,6 +326,9 @@ def path_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> str:
             return "depthwise"
         if d["x2"] == d["o2"] == d["stride2"] == 1:
             return "depthwise_planes"
+    form = conv_matrix.form_of(d) if can_run_direct(t, target) else None
+    if form is not None:
+        return form
     whole = d["w1"] == d["w2"] * d["win2"]
     if not t.needs_packing and taps > pixels * LARGE_WINDOW and undilated and d["groups"] == 1:
         one_line = all(d[f"{name}{s}"] == 1 for s in "01" for name in ("win", "out"))
@@ -340,6 +348,8 @@ def variant_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> str:
     """What the symbol for a convolution of these sizes ends in: its way, and that of its products
     where these are of one kind."""
     path = path_of(t, target, d)
+    if path in conv_matrix.FORMS:
+        return _with_product(path, conv_matrix.product_of(t, target, d, path))
     return _with_product(path, product_of(t, target, d) if path == _WINDOWS else None)
 
 
@@ -369,11 +379,12 @@ def _emit_path(
         args += [("ptr", "%x"), ("i64", d["xb"]), ("i64", d["xc"]), ("i64", d["x2"])]
         args += [("ptr", "%out"), ("i64", d["ob"]), ("i64", d["oc"]), ("i64", "0")]
         w.call(f"pyjax_gemm_batched_{t.name}", "void", args)
-    elif path == _WINDOWS:
+    elif path == _WINDOWS or path in conv_matrix.FORMS:
         symbol = symbol_of(t, "", product or ANY)
         w.module.declare(symbol, "void", [ty for ty, _ in parameters(*PRODUCT)])
         names = ["%x", "%w", "%out", "%dims", f"@{symbol}"]
-        w.call(over_windows(t), "void", [("ptr", n) for n in names])
+        routine = over_windows(t) if path == _WINDOWS else conv_matrix.over(t, path)
+        w.call(routine, "void", [("ptr", n) for n in names])
     elif path == "unfolded":
         _emit_unfolded(w, t, prefix, d)
     else:
@@ -443,6 +454,11 @@ def _emit_direct_group(t: GemmType, kind: str, module: ModuleWriter) -> None:
     emit_direct(module, t, f"conv.{t.name}", Dims, kind)
 
 
+def _emit_matrix_group(t: GemmType, form: str, module: ModuleWriter) -> None:
+    emit_workspace(module)
+    conv_matrix.emit_form(module, t, f"conv.{t.name}", Dims, FIELDS, form)
+
+
 def _emit_windows_group(t: GemmType, module: ModuleWriter) -> None:
     emit_window_products(module, t, f"conv.{t.name}", Dims)
 
@@ -455,6 +471,11 @@ def register() -> None:
             group = over_windows(t).removeprefix("pyjax_")
             register_group(group, (over_windows(t),), partial(_emit_windows_group, t))
             ways += [(_WINDOWS, product) for product in products()]
+        for form in conv_matrix.FORMS if _has_depthwise(t) else ():
+            symbol = conv_matrix.over(t, form)
+            emit = partial(_emit_matrix_group, t, form)
+            register_group(symbol.removeprefix("pyjax_"), (symbol,), emit)
+            ways += [(form, product) for product in conv_matrix.products()]
         for path, product in ways:
             symbol = _symbol(t, path, product)
             emit = partial(emit_group, t, path=path, product=product)

@@ -83,7 +83,9 @@ def _outer_position(w: FunctionWriter, d: Any, row: str) -> tuple[str, str]:
     return outer, w.isub(row, w.imul(outer, d["out1"]))
 
 
-def _emit_last(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
+def emit_unfold_last(
+    module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]
+) -> None:
     """[pixel][tap][ci]: one run of channels per pixel and tap."""
     w = _function(module, f"{prefix}.unfold_last")
     d = dims(w, "%dims")
@@ -221,5 +223,5 @@ def _emit_first(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[.
 
 
 def emit_unfold(module: ModuleWriter, t: GemmType, prefix: str, dims: Callable[..., Any]) -> None:
-    _emit_last(module, t, prefix, dims)
+    emit_unfold_last(module, t, prefix, dims)
     _emit_first(module, t, prefix, dims)

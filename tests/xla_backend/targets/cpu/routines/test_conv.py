@@ -224,6 +224,61 @@ def test_products_over_windows_have_one_way(n, co, x_order, w_order, way):
         assert taken == way
 
 
+# Images, pixels of a side, input and output channels, and whether few enough pixels read weights
+# where they lie.
+FEW_PIXELS = [
+    (1, 7, 32, 64, True),
+    (2, 5, 12, 70, True),  # columns that fill no tile
+    (1, 2, 2000, 12, True),  # K in parts
+    (3, 9, 8, 16, False),
+]
+
+
+@pytest.mark.parametrize(("n", "side", "ci", "co", "few"), FEW_PIXELS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_pixels_read_weights_in_place(n, side, ci, co, few, dtype):
+    rng = np.random.default_rng(side)
+    x = rng.integers(-4, 5, (n, ci, side + 2, side + 1)).astype(dtype)
+    w = rng.integers(-4, 5, (co, ci, 3, 2)).astype(dtype)
+    given = (1, 1), ((0, 0), (0, 0)), (1, 1), (1, 1), 1, 1
+    expected = reference(x, w, *given)
+    last, hwio = (0, 2, 3, 1), (2, 3, 1, 0)
+    out = arrange(np.full(expected.shape, 77, dtype), last)
+    taken = run(arrange(x, last), arrange(w, hwio), out, *given)
+    np.testing.assert_array_equal(out, expected)
+    if has_direct_kernels(GEMM_TYPES["f32"], host_target()):
+        assert taken.startswith("matrix_") == few
+    # Weights with channels in another order are copied.
+    assert not run(arrange(x, last), w, out, *given).startswith("matrix_")
+    np.testing.assert_array_equal(out, expected)
+
+
+# Images, pixels of a side, input and output channels, strides, and whether one product makes the
+# gradient by weights.
+WEIGHT_GRADIENTS = [
+    (1, 7, 20, 64, 1, True),
+    (3, 5, 12, 70, 2, True),
+    (2, 6, 1, 33, 1, False),  # runs of three
+    (4, 17, 8, 16, 1, False),
+]
+
+
+@pytest.mark.parametrize(("n", "side", "ci", "co", "stride", "few"), WEIGHT_GRADIENTS)
+def test_gradients_by_weights_of_few_pixels(n, side, ci, co, stride, few):
+    rng = np.random.default_rng(side)
+    # Channels are images, images channels, and the gradient of the result is the window.
+    x = rng.integers(-4, 5, (ci, n, side * stride, side * stride)).astype(np.float32)
+    w = rng.integers(-4, 5, (co, n, side, side)).astype(np.float32)
+    given = (1, 1), ((1, 1), (1, 1)), (1, 1), (stride, stride), 1, 1
+    expected = reference(x, w, *given)
+    channels_last = (1, 2, 3, 0)
+    out = arrange(np.full(expected.shape, 77, np.float32), (2, 3, 0, 1))
+    taken = run(arrange(x, channels_last), arrange(w, channels_last), out, *given)
+    np.testing.assert_array_equal(out, expected)
+    if has_direct_kernels(GEMM_TYPES["f32"], host_target()):
+        assert taken.startswith("matrix_turned_") == few, taken
+
+
 def test_complex():
     rng = np.random.default_rng(5)
     x = (rng.standard_normal((1, 2, 6, 6)) + 1j * rng.standard_normal((1, 2, 6, 6))).astype(
