@@ -10,7 +10,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.fusion_groups import MAX_ROOTS, MAX_SIZE
-from xla_backend.passes.fusion_rules import FREE_ALIASES, cost_of
+from xla_backend.passes.fusion_rules import FREE_ALIASES, cost_of, may_be_interior
 from xla_backend.passes.row_space import FULL, RowSpace, demands
 
 # Instructions between the first and the last member of a cluster; more are not searched.
@@ -143,6 +143,8 @@ class Clusters:
     def _link_fits(self, reader: Instruction, number: int, space: RowSpace) -> bool:
         operand = reader.operands[number]
         root = self.body(origin(operand)).roots[leaf_of(operand)]
+        if not may_be_interior(root):
+            return False
         place = space.place_of_root(root.shape.dimensions)
         needed = self.body(reader).demands(space)
         assert needed is not None

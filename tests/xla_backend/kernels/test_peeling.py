@@ -203,7 +203,11 @@ def test_others_stay(body: str) -> None:
 
 
 def test_short_loops_stay() -> None:
-    peeled(stencil((100,), [(0, 1)]), expect_change=False, rounds=101)
+    peeled(stencil((100,), [(0, 1)]), expect_change=False, rounds=400)
+
+
+def test_loads_under_conditions_count_as_work() -> None:
+    peeled(stencil((100,), [(0, 1), (0, -1), (0, 2), (0, -2)]), rounds=400)
 
 
 def test_short_loops_with_much_to_do_do_not() -> None:
@@ -211,8 +215,8 @@ def test_short_loops_with_much_to_do_do_not() -> None:
         s = f32[1,100] parameter(1)
         c = f32[2,100] concatenate(x, s), dimensions={0}
         ROOT r = f32[2,100] FUN(c)"""
-    peeled(joined.replace("FUN", "negate"), expect_change=False, rounds=500)
-    peeled(joined.replace("FUN", "tanh"), rounds=500)
+    peeled(joined.replace("FUN", "negate"), expect_change=False, rounds=1000)
+    peeled(joined.replace("FUN", "tanh"), rounds=1000)
 
 
 @pytest.mark.parametrize(

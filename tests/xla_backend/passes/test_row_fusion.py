@@ -96,6 +96,30 @@ def test_cost_model_keeps_apart(name):
     assert not RowFusion().run(parsed)
 
 
+def test_many_arrays_are_joined_before_their_rows_are_reduced():
+    # Each element of a row would ask which of the operands it is in, and compute them all.
+    def normalised(count: int) -> HloModule:
+        parts = [f"p{i} = f32[{i},64] parameter({i - 1})" for i in range(1, count + 1)]
+        rows = count * (count + 1) // 2
+        names = ", ".join(f"n{i}" for i in range(1, count + 1))
+        return fused(
+            module(
+                [
+                    *parts,
+                    *(f"n{i} = f32[{i},64] negate(p{i})" for i in range(1, count + 1)),
+                    f"c = f32[{rows},64] concatenate({names}), dimensions={{0}}",
+                    "zero = f32[] constant(0)",
+                    "s = f32[64] reduce(c, zero), dimensions={0}, to_apply=add",
+                    f"b = f32[{rows},64] broadcast(s), dimensions={{1}}",
+                    f"r = f32[{rows},64] subtract(c, b)",
+                ]
+            )
+        )
+
+    assert fusion_count(normalised(9)) == 2
+    assert fusion_count(normalised(2)) == 1
+
+
 def test_value_of_another_row_is_no_row_fusion():
     # The row's sum goes to the column: element (i, j) needs the sum of row j.
     result = fused(

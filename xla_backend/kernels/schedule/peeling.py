@@ -26,6 +26,7 @@ from xla_backend.kernels.ir import (
     IndexValue,
     InRange,
     Kernel,
+    Load,
     Loop,
     Statement,
     Value,
@@ -38,6 +39,8 @@ from xla_backend.kernels.schedule.copying import Copy, like, live
 _WORTH_ROUNDS = 1 << 13
 # Cycles of arithmetic that take as long as such a round.
 _CYCLES_OF_A_ROUND = 4
+# Cycles of a load under a condition: a masked one, or one at an address that is chosen first.
+_GUARDED_LOAD = 4
 # A piece is kept apart if it is at least this part of the loop; others are joined with neighbours.
 _LARGE_PIECE = 8
 _MAX_PIECES = 5
@@ -78,6 +81,7 @@ def _rounds(loop: Loop) -> float:
     """Rounds of the innermost body, those of heavy ones counted as several."""
     inner = [_rounds(s) for s in loop.body if isinstance(s, Loop)]
     work = sum(s.opcode.cycles for s in loop.body if isinstance(s, Compute))
+    work += _GUARDED_LOAD * sum(1 for s in loop.body if isinstance(s, Load) and s.guard is not None)
     return loop.var.extent * max([1, work / _CYCLES_OF_A_ROUND, *inner])
 
 
