@@ -16,6 +16,8 @@ _SUMMABLE = frozenset({PrimitiveType.F32, PrimitiveType.F64, PrimitiveType.S32, 
 # begin each than to form it.
 _MANY_PRODUCTS = 8
 _TINY_SIDE = 4
+# Many matrices of at most so many columns, in memory row by row, each times a vector.
+_SHORT_ROW = 32
 # So many vectors of at most so many components, times one matrix.
 _LONG_SIDE = 256
 
@@ -112,6 +114,36 @@ def _tiny_products(node: Instruction) -> Instruction | None:
     return total
 
 
+def _small_matrices_by_vectors(node: Instruction) -> Instruction | None:
+    """Many small matrices, row by row in memory, times a vector each: sums of the rows of a
+    product."""
+    sizes = dot_sizes(node)
+    type = node.shape.element_type
+    if sizes.batch < _MANY_PRODUCTS or not 2 <= sizes.k <= _SHORT_ROW or type not in _SUMMABLE:
+        return None
+    if 1 not in (sizes.m, sizes.n) or any(o.shape.element_type is not type for o in node.operands):
+        return None
+    vector = 1 if sizes.n == 1 else 0
+    batches = len(dot_attributes(node).lhs_batch)
+    groups = operand_dimensions(node)
+    order = [(*g.batch, *g.free, *g.contracting) for g in groups]
+    if order[1 - vector] != tuple(range(node.operands[1 - vector].shape.rank)):
+        return None  # the columns lie apart
+    b = Emit(node)
+    x, y = node.operands[1 - vector], node.operands[vector]
+    if order[vector] != tuple(range(y.shape.rank)):
+        y = b.transpose(y, order[vector])
+    batch = x.shape.dimensions[:batches]
+    free = (sizes.m, sizes.n)[vector ^ 1]
+    x = b.reshape(x, [*batch, free, sizes.k])
+    y = b.broadcast(
+        b.reshape(y, [*batch, sizes.k]), x.shape.dimensions, [*range(batches), batches + 1]
+    )
+    sides = (x, y) if vector else (y, x)
+    total = b.reduce_sum(b.binary(Opcode.MULTIPLY, *sides), [batches + 1])
+    return b.reshape(total, node.shape.dimensions)
+
+
 class DotStrengthReduction(RuleTablePass):
     """Outer products -> multiply, inner products of vectors -> reduce of a multiply, many products
     of tiny matrices -> sums of products of their columns and rows.
@@ -121,12 +153,15 @@ class DotStrengthReduction(RuleTablePass):
     Needs: nothing.
     Leaves: no dot over one element, and no f32, f64 or 32-bit
     integer dot without free dimensions, of eight or more matrices of at most four by four, or of
-      hundreds of vectors of at most four components and a matrix of as many.
+      hundreds of vectors of at most four components and a matrix of as many, or of eight or more
+      matrices in memory row by row, with rows of up to 32 elements, and a vector each.
     """
 
     name = "dot-strength-reduction"
     opcodes = frozenset({Opcode.DOT})
-    rules = {Opcode.DOT: (_outer_product, _inner_products, _tiny_products)}
+    rules = {
+        Opcode.DOT: (_outer_product, _inner_products, _tiny_products, _small_matrices_by_vectors)
+    }
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = super().run_on_computation(computation)

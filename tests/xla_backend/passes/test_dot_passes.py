@@ -25,6 +25,20 @@ PLAIN = (
 )
 ON_CPU = partial(DotOperandWidening, has_product)
 CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
+    "many small matrices by vectors": (
+        DotStrengthReduction,
+        "p = f32[9,12,20] parameter(0)\n q = f32[9,20] parameter(1)\n"
+        " // CHECK: multiply(\n // CHECK: reduce(\n // CHECK-NOT: dot(\n"
+        " ROOT r = f32[9,12] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
+    "many vectors by small matrices, two dimensions of batches": (
+        DotStrengthReduction,
+        "p = s32[3,4,16] parameter(0)\n q = s32[3,4,5,16] parameter(1)\n"
+        " // CHECK: reduce(\n // CHECK-NOT: dot(\n"
+        " ROOT r = s32[3,4,5] dot(p, q), lhs_batch_dims={0,1}, rhs_batch_dims={0,1},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={3}",
+    ),
     "outer product": (
         DotStrengthReduction,
         "p = s32[3,1] parameter(0)\n q = s32[1,4] parameter(1)\n"
@@ -242,6 +256,18 @@ CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
     ),
 }
 KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
+    "many small matrices, column by column, by vectors": (
+        DotStrengthReduction,
+        "p = f32[9,20,12] parameter(0)\n q = f32[9,20] parameter(1)\n"
+        " ROOT r = f32[9,12] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    ),
+    "many matrices with long rows by vectors": (
+        DotStrengthReduction,
+        "p = f32[9,12,100] parameter(0)\n q = f32[9,100] parameter(1)\n"
+        " ROOT r = f32[9,12] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
     "a few products of tiny matrices": (
         DotStrengthReduction,
         "p = f32[7,2,4] parameter(0)\n q = f32[7,4,3] parameter(1)\n"

@@ -321,6 +321,11 @@ class Access:
             result = w.shuffle(whole, result, pair, both) if result else pair
         return result
 
+    def first_lane(self, s: Load) -> str:
+        """The address of what a load reads in its first lane."""
+        stored = memory_type(s.result.type)
+        return self.w.gep(stored, self.e.pointers[s.buffer], self.e.uniform(s.index))
+
     def raw_row(self, s: Move) -> str:
         """The elements that a move reads along the lanes, as they are in memory."""
         e, w = self.e, self.w

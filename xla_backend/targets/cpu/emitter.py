@@ -33,6 +33,7 @@ from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
+from xla_backend.targets.cpu.short_row_reads import columns, lanes_that_fit, row_reads
 
 
 class KernelEmitter(AbstractKernelEmitter):
@@ -146,6 +147,48 @@ class KernelEmitter(AbstractKernelEmitter):
         self.leave_lanes()
         if c is not None:
             self._combine_lanes(c, values, lanes)
+
+    def serial_loop(self, loop: Loop) -> None:
+        """Whole rows that are shorter than a vector are read at once, where all lanes have one."""
+        reads = [] if self.vector_var is None else row_reads(loop, self.vector_var)
+        some_lanes = self.mask is not None and self.whole is None
+        if not reads or some_lanes or self.lanes > lanes_that_fit(loop, reads, self.w.target):
+            super().serial_loop(loop)
+            return
+        results = [c.result for c in loop.carries]
+        if self.whole is None:
+            self.bind_texts(results, self._by_columns(loop, reads))
+            return
+
+        def some() -> list[str]:
+            super(KernelEmitter, self).serial_loop(loop)
+            return self.texts(results)
+
+        def every() -> list[str]:
+            outer = self.mask, self.whole
+            self.mask = self.whole = None
+            texts = self._by_columns(loop, reads)
+            self.mask, self.whole = outer
+            return texts
+
+        types = self.carried_types(loop.carries)
+        self.bind_texts(results, self.w.if_else(self.whole, types, every, some, likely=True))
+
+    def _by_columns(self, loop: Loop, reads: list[Load]) -> list[str]:
+        """The rounds of a loop one after another, with what they read in registers; what it
+        carries in the end."""
+        w, length = self.w, loop.var.extent
+        self.steps.pop(loop.var, None)
+        self.vars[loop.var] = "0"
+        read = {s: columns(w, s, self.access.first_lane(s), self.lanes, length) for s in reads}
+        texts = self.texts([c.init for c in loop.carries])
+        outer = self.preloaded
+        for i in range(length):
+            self.vars[loop.var] = str(i)
+            self.preloaded = {**outer, **{s: registers[i] for s, registers in read.items()}}
+            texts = self._round(loop.carries, texts, loop.body)
+        self.preloaded = outer
+        return texts
 
     def _combine_lanes(self, c: Combination, values: list[str], lanes: int) -> None:
         w = self.w

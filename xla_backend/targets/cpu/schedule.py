@@ -42,6 +42,7 @@ from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.kernels.schedule.turns import vectorise_in_turns
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
+from xla_backend.targets.cpu.short_row_reads import lanes_that_fit, row_length, row_reads
 from xla_backend.targets.cpu.short_rows import join_short_rows
 
 _PARALLEL_MICROSECONDS = 25.0
@@ -159,6 +160,9 @@ class _Cost:
         coefficient = index.coefficient(var)
         if _is_regular(index, var, varying) and coefficient in (0, 1, -1):
             return 1.0
+        length = row_length(index, var)
+        if length:
+            return 1.0 + math.log2(length)
         costs = [self._turn(index, var, varying, turn) for turn in range(self.turns)]
         return sum(costs) / self.turns
 
@@ -278,7 +282,7 @@ def schedule(
     for nest in nests:
         stage = nest.stage
         choice = _Choice()
-        _choose_vectors(stage, nest.cost.choice, nest.lanes, choice)
+        _choose_vectors(stage, nest.cost.choice, nest.lanes, choice, target)
         _choose_tiles(stage, choice)
         if threads:
             most_estimated = max(most_estimated, _count(_blocks(stage, nest.cycles, choice)))
@@ -414,18 +418,20 @@ def _widest(stage: Loop) -> int:
     return widest
 
 
-def _choose_vectors(loop: Loop, better: dict[Loop, bool], lanes: int, choice: _Choice) -> None:
+def _choose_vectors(
+    loop: Loop, better: dict[Loop, bool], lanes: int, choice: _Choice, target: TargetInfo
+) -> None:
     if better.get(loop):
         choice.turns[loop] = turns = _turns(loop, lanes)
-        choice.lanes[loop] = width = _lanes_for(loop, lanes) if turns == 1 else lanes
+        choice.lanes[loop] = width = _lanes_for(loop, lanes, target) if turns == 1 else lanes
         choice.units[loop] = turns * width
         return
     for s in loop.body:
         if isinstance(s, Loop):
-            _choose_vectors(s, better, lanes, choice)
+            _choose_vectors(s, better, lanes, choice, target)
 
 
-def _lanes_for(loop: Loop, lanes: int) -> int:
+def _lanes_for(loop: Loop, lanes: int, target: TargetInfo) -> int:
     """Lanes of a vector loop: several registers where the body is light, to hide latencies; never
     far more than the extent."""
     work = 0.0
@@ -441,6 +447,10 @@ def _lanes_for(loop: Loop, lanes: int) -> int:
     if work <= _LIGHT_SUM and lanes == _LANES_OF_MANY_REGISTERS and _is_sum_of_columns(loop):
         registers = _REGISTERS_OF_COLUMNS
     width = lanes * registers
+    for inner in (s for s in loop.body if isinstance(s, Loop)):
+        reads = row_reads(inner, loop.var)
+        while reads and lanes < width > lanes_that_fit(inner, reads, target):
+            width //= 2
     while width > 2 and width >= 2 * loop.var.extent:
         width //= 2
     return width

@@ -1,0 +1,83 @@
+"""Reductions of rows of 4, 8 and 16 elements, with a row in each lane: rows are read at once."""
+
+import numpy as np
+import pytest
+from native_checks import arguments_of, check_native, module_of
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
+from xla_backend.llvm.target import host_target
+from xla_backend.runtime.host_threads import num_threads, set_num_threads
+from xla_backend.targets.cpu.compiler import compile_module
+
+# The combiner, and what a reduction with it begins with.
+COMBINERS = {
+    "f32": ("add", "0"),
+    "f64": ("maximum", "-inf"),
+    "u8": ("or", "0"),
+    "s32": ("add", "0"),
+    "pred": ("or", "false"),
+    "bf16": ("minimum", "inf"),
+}
+
+
+def module(type: str, rows: int, length: int) -> HloModule:
+    """Combines rows of the first argument, some of which are those of the second, too."""
+    combiner, start = COMBINERS[type]
+    both = "and" if type == "pred" else "add"
+    body = f"""x = {type}[{rows},{length}] parameter(0)
+      y = {type}[{rows},{length}] parameter(1)
+      b = {type}[{rows},{length}] {both}(x, y)
+      z = {type}[] constant({start})
+      ROOT r = {type}[{rows}] reduce(b, z), dimensions={{1}}, to_apply=op"""
+    called = f"""op {{
+      p = {type}[] parameter(0)
+      q = {type}[] parameter(1)
+      ROOT o = {type}[] {combiner}(p, q)
+    }}"""
+    return module_of(body, called)
+
+
+@pytest.mark.parametrize("type", COMBINERS)
+@pytest.mark.parametrize("length", [4, 8, 16])
+def test_values(type: str, length: int) -> None:
+    for rows in (320, 333):  # whole vectors, and some lanes of a last one
+        check_native(module(type, rows, length))
+
+
+def test_nan_and_signs_of_zeros() -> None:
+    made = module("f64", 333, 8)
+    x, y = arguments_of(made)
+    x[::7, 3], x[::5], y[::5] = np.nan, -0.0, -0.0
+    x[::10, 4] = y[::10, 4] = 0.0
+    executable = check_native(made, [x, y])
+    (got,) = executable.run_arrays([x, y])
+    # The maximum of a positive zero and negative ones is the positive one.
+    zeros = np.flatnonzero(np.asarray(got) == 0)
+    assert len(zeros) > 50
+    np.testing.assert_array_equal(np.signbit(got)[zeros], zeros % 10 != 0)
+
+
+@pytest.mark.parametrize(("type", "length"), [("f32", 8), ("f32", 16), ("u8", 8), ("pred", 16)])
+def test_no_lane_goes_to_memory_alone(type: str, length: int) -> None:
+    text = compile_module(module(type, 1024, length), CompileOptions()).llvm_ir
+    if host_target().lanes(32) == 16:  # two arrays of long rows do not fit into fewer registers
+        assert "shufflevector" in text and "gather" not in text
+
+
+def test_same_bits_on_any_number_of_threads() -> None:
+    executable = compile_module(module("f32", 100_003, 8), CompileOptions())
+    arguments = arguments_of(module("f32", 100_003, 8))
+    before, found = num_threads(), []
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            found.append(np.asarray(executable.run_arrays(arguments)[0]).tobytes())
+    finally:
+        set_num_threads(before)
+    assert found[0] == found[1] == found[2]
+    # In the order of the elements, as one by one.
+    sums = np.zeros(100_003, np.float32)
+    for column in (arguments[0] + arguments[1]).T:
+        sums += column
+    assert sums.tobytes() == found[0]
