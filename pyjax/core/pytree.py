@@ -1,4 +1,4 @@
-"""Pytrees: the registry of node types, PyTreeDef, flatten and unflatten.
+"""Pytrees: PyTreeDef, flatten and unflatten. The registry of node types is `core/tree_nodes.py`.
 
 Functions over pytrees (map, reduce, transpose, paths) are in `core/tree_util.py`. Written for
 speed:
@@ -7,36 +7,15 @@ flattening is on the path of every transformed call. Layer: core.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
 from typing import Any
-from weakref import WeakSet
 
 from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key, register_exact_key
-from pyjax.core.tree_messages import (
-    DICT as DICT_KIND,
-)
-from pyjax.core.tree_messages import (
-    LEAF as LEAF_KIND,
-)
-from pyjax.core.tree_messages import (
-    LIST as LIST_KIND,
-)
-from pyjax.core.tree_messages import (
-    NONE as NONE_KIND,
-)
-from pyjax.core.tree_messages import (
-    TUPLE as TUPLE_KIND,
-)
-from pyjax.core.tree_messages import (
-    decode as decode_nodes,
-)
-from pyjax.core.tree_messages import (
-    encode as encode_nodes,
-)
-from xla_backend.process.bounded_cache import BoundedCache, Budget, clear_all
+from pyjax.core.tree_messages import DICT, LEAF, LIST, NONE, TUPLE, decode, encode
+from pyjax.core.tree_nodes import MOST_LEAF_TYPES, leaf_types, node_types, sorted_keys
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
 class _Leaf:
@@ -49,28 +28,6 @@ class _NoneNode:
         return "None"
 
 
-class NodeType:
-    """How one type is taken apart and put together.
-
-    `flatten(x) -> (children, aux)`, `unflatten(aux, children) -> x`;
-    `flatten_with_keys(x) -> ((key, child) pairs, aux)` or None.
-    """
-
-    __slots__ = ("cls", "flatten", "flatten_with_keys", "unflatten")
-
-    def __init__(
-        self,
-        cls: type,
-        flatten: Callable[[Any], tuple[Iterable[Any], Any]],
-        unflatten: Callable[[Any, tuple[Any, ...]], Any],
-        flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
-    ) -> None:
-        self.cls = cls
-        self.flatten = flatten
-        self.unflatten = unflatten
-        self.flatten_with_keys = flatten_with_keys
-
-
 class PyTreeDef:
     """The structure of a pytree. Equal when node types, auxiliary data and children are equal.
 
@@ -81,9 +38,16 @@ class PyTreeDef:
     2
     """
 
-    __slots__ = ("_children", "_data", "_exact", "_hash", "_type", "num_leaves", "num_nodes")
+    __slots__ = (
+        "_children", "_data", "_exact", "_hash", "_items", "_type", "is_shared", "num_leaves",
+        "num_nodes", "paths",
+    )  # fmt: skip
     num_leaves: int
     num_nodes: int
+    # Whether there is one object for all such structures: nothing but tuples, lists, named tuples
+    # and dicts whose keys are strings. Of these `tree_util` keeps the paths of the leaves here.
+    is_shared: bool
+    paths: Any
 
     def __init__(self, node_type: Any, data: Any, children: tuple[PyTreeDef, ...]) -> None:
         self._type = node_type
@@ -91,6 +55,9 @@ class PyTreeDef:
         self._children = children
         self._hash: int | None = None
         self._exact: Hashable = None
+        self._items: Callable[[dict], Any] | None = None
+        self.is_shared = False
+        self.paths = None
         if children:
             leaves = 0
             nodes = 1
@@ -168,7 +135,7 @@ class PyTreeDef:
             return leaves[0]
         if len(self._children) == len(leaves) == self.num_nodes - 1:  # only leaves below the root
             return make_node(self, list(leaves))
-        return _unflatten(self, iter(leaves))
+        return _unflatten(self, leaves, 0)
 
     @staticmethod
     def from_node_data_and_children(
@@ -193,7 +160,7 @@ class PyTreeDef:
             for child in treedef._children:
                 visit(child)
             kind = _MESSAGES.get(treedef._type)
-            keys = treedef._data if kind == DICT_KIND else ()
+            keys = treedef._data if kind == DICT else ()
             if kind is None or not all(type(k) is str for k in keys):
                 raise ValueError(
                     f"{_type_name(treedef)} cannot be serialized: only tuples, lists, dictionaries "
@@ -202,7 +169,7 @@ class PyTreeDef:
             nodes.append((len(treedef._children), kind, keys))
 
         visit(self)
-        return encode_nodes(nodes)
+        return encode(nodes)
 
     @staticmethod
     def deserialize_using_proto(registry: Any, data: bytes) -> PyTreeDef:
@@ -213,16 +180,16 @@ class PyTreeDef:
         """
         kinds = {kind: cls for cls, kind in _MESSAGES.items()}
         stack: list[PyTreeDef] = []
-        for arity, kind, keys in decode_nodes(data):
+        for arity, kind, keys in decode(data):
             if arity > len(stack):
                 raise ValueError("no message of a PyTreeDef: a node lacks children")
             children = tuple(stack[len(stack) - arity :])
             del stack[len(stack) - arity :]
-            if kind == LEAF_KIND:
+            if kind == LEAF:
                 stack.append(LEAF)
             else:
                 stack.append(
-                    _node(kinds[kind], list(keys) if kind == DICT_KIND else None, children)
+                    _node(kinds[kind], list(keys) if kind == DICT else None, children)
                 )
         if len(stack) != 1:
             raise ValueError(f"no message of a PyTreeDef: {len(stack)} roots")
@@ -246,7 +213,9 @@ class PyTreeDef:
         if self is LEAF:
             return [tree]
         out: list[Any] = []
-        _flatten_up_to(self, tree, out, "")
+        if not _flattened_up_to(self, tree, out):
+            out.clear()
+            _flatten_up_to(self, tree, out, "")  # says where they differ
         return out
 
     def from_iterable_tree(self, tree: Any) -> Any:
@@ -302,7 +271,7 @@ class PyTreeDef:
             return f"[{', '.join(parts)}]"
         if cls is dict:
             return "{" + ", ".join(f"{k!r}: {p}" for k, p in zip(self._data, parts)) + "}"
-        if issubclass(cls, tuple) and cls not in _registry:
+        if issubclass(cls, tuple) and cls not in node_types:
             fields = ", ".join(f"{f}={p}" for f, p in zip(cls._fields, parts))
             return f"{cls.__name__}({fields})"
         return f"CustomNode({cls.__name__}[{self._data}], [{', '.join(parts)}])"
@@ -332,32 +301,41 @@ def _rebuild(node_type: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTr
 register_exact_key(PyTreeDef, lambda treedef: (PyTreeDef, treedef.exact_key()))
 LEAF = PyTreeDef(_Leaf, None, ())
 NONE = PyTreeDef(_NoneNode, None, ())
-_registry: dict[type, NodeType | None] = {}
-_NoneType = type(None)
-# Types found to be leaves: neither registered nor named tuples.
-_leaf_types: set[type] = set()
-_MOST_LEAF_TYPES = 1024
+LEAF.is_shared = NONE.is_shared = True
+_structures = Budget("tree structures", entries=8192)
 # Structures of containers whose children are all leaves: most arguments. (type, keys, size) -> def
-_flat_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(Budget("tree structures", entries=8192))
+_flat_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
+# Of others whose children are shared: ids of the children, which the structure keeps alive, and the
+# type or the keys.
+_nested_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
+# Dicts by their keys in the order in which they have them: the structure if all values are leaves.
+_dict_defs: BoundedCache[tuple[str, ...], PyTreeDef] = BoundedCache(_structures)
 _STRINGS = frozenset({str})
 
 
 def _node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
-    if (cls is dict or cls is tuple or cls is list) and all(c is LEAF for c in children):
+    if cls is dict:
+        strings = _STRINGS.issuperset(map(type, data))
+    else:
+        strings = cls is tuple or cls is list
+    if not strings and cls is not dict:
+        return PyTreeDef(cls, data, children)
+    if all(c is LEAF for c in children):
         return _flat_node(cls, data, len(children))
-    return PyTreeDef(cls, data, children)
+    return _nested_node(cls, data, children) if strings else PyTreeDef(cls, data, children)
 
 
-def _sorted_keys(d: dict) -> list[Any]:
-    try:
-        return sorted(d)
-    except TypeError as error:
-        raise new_error(
-            ValueError,
-            f"Comparator raised exception while sorting pytree dictionary keys: {list(d)!r:.80}",
-            f"Leaves of dictionaries come in the order of their keys: {error}.",
-            "Use keys of one type, or an OrderedDict, which has an order of its own.",
-        ) from None
+def _nested_node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
+    """Structure of a tuple, list, named tuple or dict with string keys; remembered, if its children
+    are."""
+    key = (*map(id, children), *data) if cls is dict else (*map(id, children), cls)
+    found = _nested_defs.hot.get(key)
+    if found is None:
+        found = PyTreeDef(cls, data, children)
+        if all(c.is_shared for c in children):
+            found.is_shared = True
+            _nested_defs.put(key, found)
+    return found
 
 
 def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
@@ -372,43 +350,66 @@ def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
     found = _flat_defs.hot.get(key)
     if found is None:
         found = PyTreeDef(cls, data, (LEAF,) * size)
+        found.is_shared = data is None or key[1:] == tuple(data)
         _flat_defs.put(key, found)
     return found
+
+
+def _items_of(treedef: PyTreeDef) -> Callable[[dict], Any]:
+    """What gets the values of a dict in the order of the structure."""
+    found = treedef._items
+    if found is None:
+        keys = treedef._data
+        # Two thirds of the time of a comprehension.
+        found = itemgetter(*keys) if len(keys) > 1 else lambda d: [d[k] for k in keys]
+        treedef._items = found
+    return found
+
+
+def _dict_def(tree: dict, keys: tuple[Any, ...], strings: bool) -> PyTreeDef:
+    """The structure of a dict whose values are leaves."""
+    flat = _flat_node(dict, sorted_keys(tree), len(keys))
+    if strings:
+        _dict_defs.put(keys, flat)
+    return flat
 
 
 def flatten_into(tree: Any, leaves: list[Any]) -> PyTreeDef:
     """Append the leaves of a pytree to a list; returns its structure."""
     cls = type(tree)
-    if cls in _leaf_types:
+    if cls in leaf_types:
         leaves.append(tree)
         return LEAF
-    data: Any = None
     if cls is dict:
-        data = _sorted_keys(tree)
-        # Two thirds of the time of a comprehension.
-        children: Any = itemgetter(*data)(tree) if len(data) > 1 else [tree[k] for k in data]
-    elif cls is tuple or cls is list:
-        children = tree
-    elif tree is None:
+        keys = tuple(tree)
+        strings = _STRINGS.issuperset(map(type, keys))  # others may be equal and yet not the same
+        flat = _dict_defs.hot.get(keys) if strings else None
+        if flat is None:
+            flat = _dict_def(tree, keys, strings)
+        items = (flat._items or _items_of(flat))(tree)
+        if leaf_types.issuperset(map(type, items)):
+            leaves.extend(items)
+            return flat
+        parts = tuple([flatten_into(c, leaves) for c in items])
+        return _nested_node(dict, flat._data, parts) if strings else _node(dict, flat._data, parts)
+    if cls is tuple or cls is list:
+        if leaf_types.issuperset(map(type, tree)):
+            leaves.extend(tree)
+            return _flat_node(cls, None, len(tree))
+        return _node(cls, None, tuple([flatten_into(c, leaves) for c in tree]))
+    if tree is None:
         return NONE
-    else:
-        node = _registry.get(cls)
-        if node is None:
-            if not (isinstance(tree, tuple) and hasattr(cls, "_fields")):
-                if len(_leaf_types) >= _MOST_LEAF_TYPES:  # of a program that makes classes
-                    _leaf_types.clear()
-                _leaf_types.add(cls)
-                leaves.append(tree)
-                return LEAF
-            data = cls
-            children = tree
-        else:
-            children, data = node.flatten(tree)
+    node = node_types.get(cls)
+    if node is not None:
+        children, data = node.flatten(tree)
         return PyTreeDef(cls, data, tuple([flatten_into(c, leaves) for c in children]))
-    if _leaf_types.issuperset(map(type, children)):
-        leaves.extend(children)
-        return _flat_node(cls, data, len(children))
-    return _node(cls, data, tuple([flatten_into(c, leaves) for c in children]))
+    if isinstance(tree, tuple) and hasattr(cls, "_fields"):
+        return _nested_node(cls, cls, tuple([flatten_into(c, leaves) for c in tree]))
+    if len(leaf_types) >= MOST_LEAF_TYPES:  # of a program that makes classes
+        leaf_types.clear()
+    leaf_types.add(cls)
+    leaves.append(tree)
+    return LEAF
 
 
 def _flatten_is_leaf(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool]) -> PyTreeDef:
@@ -433,9 +434,9 @@ def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | Non
     if cls is tuple or cls is list:
         return cls, tree, None
     if cls is dict:
-        keys = _sorted_keys(tree)
+        keys = sorted_keys(tree)
         return cls, [tree[k] for k in keys], keys
-    node = _registry.get(cls)
+    node = node_types.get(cls)
     if node is not None:
         children, data = node.flatten(tree)
         return cls, children, data
@@ -445,46 +446,30 @@ def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | Non
 
 
 _MESSAGES: dict[Any, int] = {
-    _Leaf: LEAF_KIND,
-    list: LIST_KIND,
-    _NoneNode: NONE_KIND,
-    tuple: TUPLE_KIND,
-    dict: DICT_KIND,
+    _Leaf: LEAF,
+    list: LIST,
+    _NoneNode: NONE,
+    tuple: TUPLE,
+    dict: DICT,
 }
 
 
-def is_node_type(kind: type) -> bool:
-    """Whether instances of a type are nodes."""
-    if kind in (type(None), tuple, list, dict) or kind in _registry:
-        return True
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
-
-
-# Classes of named tuples that somebody goes by as long as they are not registered.
-_taken_as_tuples: WeakSet[type] = WeakSet()
-
-
-def is_plain_namedtuple(kind: type) -> bool:
-    """Whether instances of a type are named tuples whose children are what they hold as tuples.
-    Who goes by that keeps it in a table that `clear_all` empties: the class may be registered."""
-    plain = (
-        issubclass(kind, tuple)
-        and hasattr(kind, "_fields")
-        and kind not in _registry
-        and kind.__iter__ is tuple.__iter__
-    )
-    if plain:
-        _taken_as_tuples.add(kind)
-    return plain
-
-
-def _unflatten(treedef: PyTreeDef, leaves: Any) -> Any:
-    cls = treedef._type
-    if cls is _NoneNode:
-        return None
+def _unflatten(treedef: PyTreeDef, leaves: Any, at: int) -> Any:
+    """The tree whose leaves begin at a place of a list or tuple."""
     items = []
     for child in treedef._children:
-        items.append(next(leaves) if child is LEAF else _unflatten(child, leaves))
+        count = child.num_leaves
+        if child is LEAF:
+            items.append(leaves[at])
+        elif child.num_nodes == count + 1:  # only leaves below it, or None
+            here = leaves[at : at + count]
+            if child._type is dict:
+                items.append(dict(zip(child._data, here)))
+            else:
+                items.append(make_node(child, list(here)))
+        else:
+            items.append(_unflatten(child, leaves, at))
+        at += count
     return make_node(treedef, items)
 
 
@@ -499,7 +484,7 @@ def make_node(treedef: PyTreeDef, items: list[Any]) -> Any:
         return items
     if cls is _NoneNode:
         return None
-    node = _registry.get(cls)
+    node = node_types.get(cls)
     if node is None:  # a namedtuple
         return cls(*items)
     return node.unflatten(treedef._data, tuple(items))
@@ -518,6 +503,36 @@ def _leaves_of_iterables(structure: PyTreeDef, tree: Any, leaves: list[Any]) -> 
         )
     for child, item in zip(children, items):
         _leaves_of_iterables(child, item, leaves)
+
+
+def _flattened_up_to(prefix: PyTreeDef, tree: Any, out: list[Any]) -> bool:
+    """Append the subtrees at the places of a structure's leaves; whether it is a prefix."""
+    cls = type(tree)
+    if cls is dict is prefix._type:
+        if len(tree) != len(prefix._data):
+            return False
+        try:
+            children = _items_of(prefix)(tree)
+        except KeyError:
+            return False
+    elif cls is prefix._type and (cls is tuple or cls is list):
+        children = tree
+    else:
+        one = flatten_one_level_or_none(tree)
+        if one is None or one[0] is not prefix._type or one[2] != prefix._data:
+            return False
+        children = list(one[1])
+    if len(children) != len(prefix._children):
+        return False
+    if prefix.num_nodes == prefix.num_leaves + 1:
+        out.extend(children)
+        return True
+    for part, child in zip(prefix._children, children):
+        if part is LEAF:
+            out.append(child)
+        elif not _flattened_up_to(part, child, out):
+            return False
+    return True
 
 
 def _flatten_up_to(prefix: PyTreeDef, tree: Any, out: list[Any], path: str) -> None:
@@ -601,64 +616,3 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     {'a': 1, 'b': (2, 3)}
     """
     return treedef.unflatten(leaves)
-
-
-def register_node(
-    cls: type,
-    flatten: Callable[[Any], tuple[Iterable[Any], Any]],
-    unflatten: Callable[[Any, tuple[Any, ...]], Any],
-    flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
-) -> None:
-    """Add a node type to the registry.
-
-    Raises:
-      ValueError: it is registered already.
-    """
-    if not isinstance(cls, type):
-        raise new_error(TypeError, f"a pytree node type must be a class, got {cls!r}")
-    if cls in _registry:
-        raise new_error(
-            ValueError,
-            f"Duplicate custom PyTreeDef type registration for {cls}.",
-            "Trees that were flattened rely on the functions that were registered.",
-            "Register a class once, at the top level of the module that defines it.",
-        )
-    _registry[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys)
-    _leaf_types.discard(cls)
-    if cls in _taken_as_tuples:
-        clear_all()
-
-
-def node_type_of(cls: type) -> NodeType | None:
-    """Registry entry of a custom node type; None for built-in containers and leaves."""
-    return _registry.get(cls)
-
-
-# Built-in containers are in the registry so that `type(x) in _registry` says "not a leaf".
-_registry[tuple] = _registry[list] = _registry[dict] = None
-
-
-def _flatten_ordered(d: Any) -> tuple[Iterable[Any], Any]:
-    return list(d.values()), tuple(d)
-
-
-def _flatten_default(d: Any) -> tuple[Iterable[Any], Any]:
-    keys = tuple(_sorted_keys(d))
-    return [d[k] for k in keys], (d.default_factory, keys)
-
-
-register_node(
-    collections.OrderedDict,
-    _flatten_ordered,
-    lambda keys, values: collections.OrderedDict(zip(keys, values)),
-)
-register_node(
-    collections.defaultdict,
-    _flatten_default,
-    lambda data, values: collections.defaultdict(data[0], zip(data[1], values)),
-)
-register_node(
-    collections.deque,
-    lambda d: (list(d), d.maxlen),
-    lambda maxlen, values: collections.deque(values, maxlen=maxlen),
-)

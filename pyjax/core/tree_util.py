@@ -15,13 +15,11 @@ from pyjax.core.errors import new_error
 from pyjax.core.pytree import (
     LEAF,
     flatten_one_level_or_none,
-    is_node_type,
-    node_type_of,
-    register_node,
 )
 from pyjax.core.pytree import PyTreeDef as PyTreeDef
 from pyjax.core.pytree import tree_flatten as tree_flatten
 from pyjax.core.pytree import tree_unflatten as tree_unflatten
+from pyjax.core.tree_nodes import is_node_type, node_type_of, register_node
 
 T = TypeVar("T", bound=type)
 KeyEntry = Any
@@ -168,6 +166,28 @@ def _flatten_paths(
         _flatten_paths(child, (*path, key), out, is_leaf, takes_path)
 
 
+def _paths_of(treedef: PyTreeDef) -> list[KeyPath]:
+    """The paths of the leaves of a structure that has keys of our own only; remembered there."""
+    found: list[KeyPath] | None = treedef.paths
+    if found is None:
+        node = treedef.node_data()
+        if node is None:
+            found = [()]
+        else:
+            kind, data = node
+            children = treedef.children()
+            keys: list[KeyEntry]
+            if kind is dict:
+                keys = [DictKey(key) for key in data]
+            elif kind is tuple or kind is list:
+                keys = [SequenceKey(i) for i in range(len(children))]
+            else:
+                keys = [GetAttrKey(name) for name in getattr(kind, "_fields", ())]
+            found = [(k, *path) for k, child in zip(keys, children) for path in _paths_of(child)]
+        treedef.paths = found
+    return found
+
+
 def tree_flatten_with_path(
     tree: Any, is_leaf: IsLeaf | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
@@ -176,6 +196,10 @@ def tree_flatten_with_path(
     >>> [keystr(path) for path, leaf in tree_flatten_with_path({"a": [1, 2]})[0]]
     ["['a'][0]", "['a'][1]"]
     """
+    if is_leaf is None:
+        leaves, treedef = tree_flatten(tree)
+        if treedef.is_shared:
+            return list(zip(_paths_of(treedef), leaves)), treedef
     out: list[tuple[KeyPath, Any]] = []
     _flatten_paths(tree, (), out, is_leaf, is_leaf_takes_path)
     if is_leaf is not None and is_leaf_takes_path:
@@ -207,10 +231,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
     {'a': 11, 'b': [22, 33]}
     """
     leaves, treedef = tree_flatten(tree, is_leaf)
-    if not rest:
-        return treedef.unflatten([f(x) for x in leaves])
-    columns = [leaves] + [treedef.flatten_up_to(r) for r in rest]
-    return treedef.unflatten([f(*xs) for xs in zip(*columns)])
+    columns = [treedef.flatten_up_to(r) for r in rest]
+    return treedef.unflatten(list(map(f, leaves, *columns)))
 
 
 def tree_map_with_path(

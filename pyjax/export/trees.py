@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from pyjax.core.errors import fail
-from pyjax.core.pytree import node_type_of
+from pyjax.core.tree_nodes import node_type_of
 from pyjax.core.tree_util import PyTreeDef, tree_structure
 from pyjax.export.container import malformed
 

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyjax.core.pytree import PyTreeDef, is_plain_namedtuple
+from pyjax.core.pytree import PyTreeDef
+from pyjax.core.tree_nodes import is_plain_namedtuple
 
 
 class Header(enum.IntEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 import functools
 import pickle
 
@@ -162,3 +163,58 @@ def test_trees_from_iterables(structure, nested, tree):
 def test_iterables_of_another_structure(nested, error, text):
     with pytest.raises(error, match=text):
         tu.tree_structure(NESTED).from_iterable_tree(nested)
+
+
+class _Color(enum.StrEnum):
+    RED = "r"
+    BLUE = "b"
+
+
+def test_structures_of_equal_trees_are_one_object():
+    def tree():
+        return {"b": [1, (2, None)], "a": Point({"x": 3}, {})}
+
+    assert tu.tree_structure(tree()) is tu.tree_structure(tree())
+    turned = dict(reversed(tree().items()))
+    assert tu.tree_structure(turned) is tu.tree_structure(tree())
+    assert tu.tree_map(lambda x: x + 1, tree()) == {"b": [2, (3, None)], "a": Point({"x": 4}, {})}
+
+
+def test_keys_that_equal_strings_stay_what_they_are():
+    plain, colors = {"r": {"r": 1}, "b": 2}, {_Color.RED: {_Color.RED: 1}, _Color.BLUE: 2}
+    assert plain == colors
+    for _ in range(2):
+        for tree, kind in ((plain, str), (colors, _Color)):
+            mapped = tu.tree_map(lambda x: x, tree)
+            assert [type(key) for key in mapped] == [kind, kind]
+            assert [type(key) for key in mapped["r"]] == [kind]
+            (path, _), *_ = tu.tree_flatten_with_path({"a": tree})[0]
+            assert [type(entry.key) for entry in path[1:]] == [kind] * (len(path) - 1)
+
+
+def test_a_subtree_of_another_key_type_is_no_part_of_a_remembered_structure():
+    assert tu.tree_map(lambda x: x, [{1: 0, 2: 0}]) == [{1: 0, 2: 0}]
+    (mapped,) = tu.tree_map(lambda x: x, [{True: 0, 2: 0}])
+    assert list(map(type, mapped)) == [bool, int]
+
+
+def test_paths_are_those_of_a_walk():
+    tree = {"b": [1, (2, None)], "a": Point({"x": 3}, {}), "c": 4}
+    pairs, treedef = tu.tree_flatten_with_path(tree)
+    # With a predicate they are found by a walk.
+    assert (pairs, treedef) == tu.tree_flatten_with_path(tree, is_leaf=lambda x: False)
+    assert [tu.keystr(path) for path, _ in pairs] == [
+        "['a'].x['x']",
+        "['b'][0]",
+        "['b'][1][0]",
+        "['c']",
+    ]
+
+
+def test_trees_that_differ_deep_inside_are_named():
+    first = {"a": [1, {"x": 2, "y": 3}]}
+    for other in ({"a": [1, {"x": 2, "z": 3}]}, {"a": [1, {"x": 2}]}):
+        with pytest.raises(ValueError, match=r"Dict key mismatch at \['a'\]\[1\]"):
+            tu.tree_map(lambda x, y: x, first, other)
+    with pytest.raises(ValueError, match=r"Structures differ at \['a'\]"):
+        tu.tree_map(lambda x, y: x, first, {"a": (1, {"x": 2, "y": 3})})
