@@ -86,6 +86,8 @@ add_all(
         ("maximum over the middle, 100×1000×200", lambda x: x.max(1), [(100, 1000, 200)]),
         ("argmax over the middle, 64×512×128", lambda x: jnp.argmax(x, 1), [(64, 512, 128)]),
         ("argmax over axis 0, 4000×1000", lambda x: jnp.argmax(x, 0), [(4000, 1000)]),
+        ("any of rows of 8, 100,000", lambda x: (x > 1).any(-1), [(100_000, 8)]),
+        ("sums of rows of 16, 100,000", lambda x: x.sum(-1), [(100_000, 16)]),
         ("mean and variance, 4096×768", lambda x: (x.mean(-1), x.var(-1)), [(4096, 768)]),
         ("logsumexp over axis 0, 4000×1000", lambda x: jax.nn.logsumexp(x, 0), [(4000, 1000)]),
         (

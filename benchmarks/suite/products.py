@@ -197,6 +197,38 @@ def _group_norm() -> Made:
     return normalised, (normal(8, 32, 32, 64), normal(64))
 
 
+def _last_layer(x: Any, w: Any) -> Any:
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers)
+
+
+def _last_layer_by_weights(x: Any, w: Any, g: Any) -> Any:
+    return jax.vjp(lambda w: _last_layer(x, w), w)[1](g)[0]
+
+
+add_all(
+    "convolutions and windows",
+    [
+        ("convolution 3×3, 1×7×7×512", _last_layer, [(1, 7, 7, 512), (3, 3, 512, 512)]),
+        (
+            "gradient by weights, 3×3, 1×7×7×512",
+            _last_layer_by_weights,
+            [(1, 7, 7, 512), (3, 3, 512, 512), (1, 7, 7, 512)],
+        ),
+    ],
+)
+add_all(
+    "products",
+    [
+        (
+            "1000 of 16² by a vector each",
+            lambda a, x: jnp.einsum("nij,nj->ni", a, x),
+            [(1000, 16, 16), (1000, 16)],
+        )
+    ],
+)
+
+
 @program("linear algebra", "solve, 512", tolerance=1e-3)
 def _solve() -> Made:
     return jnp.linalg.solve, (positive_definite(512, 512), normal(512))

@@ -332,3 +332,14 @@ def _binomial() -> Made:
         return lax.fori_loop(0, 200, back, values)[0]
 
     return price, (jnp.float32(1),)
+
+
+@program(GROUP, "lattice Boltzmann, 64², nine velocities, 20 steps")
+def _lattice_boltzmann() -> Made:
+    velocities = [(i % 3 - 1, i // 3 - 1) for i in range(9)]
+
+    def step(_: Any, f: Any) -> Any:
+        f = jnp.stack([jnp.roll(f[i], by, (0, 1)) for i, by in enumerate(velocities)])
+        return f - 0.6 * (f - f.sum(0) / 9)
+
+    return lambda f: lax.fori_loop(0, 20, step, f), (uniform(0.9, 1.1, 9, 64, 64),)
