@@ -33,7 +33,12 @@ from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
-from xla_backend.targets.cpu.short_row_reads import columns, lanes_that_fit, row_reads
+from xla_backend.targets.cpu.short_row_reads import (
+    columns,
+    lanes_that_fit,
+    row_reads,
+    whole_row_loads,
+)
 
 
 class KernelEmitter(AbstractKernelEmitter):
@@ -141,7 +146,10 @@ class KernelEmitter(AbstractKernelEmitter):
     def lanes_loop(self, loop: Loop) -> None:
         lanes = loop.var.extent
         self.enter_lanes(loop.var, lanes)
+        outer = self.preloaded
+        self.preloaded = {**outer, **self._whole_rows(loop)}
         self.emit(loop.body)
+        self.preloaded = outer
         c = loop.combination
         values = [self.get(v, lanes) for v in c.values] if c is not None else []
         self.leave_lanes()
@@ -173,6 +181,15 @@ class KernelEmitter(AbstractKernelEmitter):
 
         types = self.carried_types(loop.carries)
         self.bind_texts(results, self.w.if_else(self.whole, types, every, some, likely=True))
+
+    def _whole_rows(self, loop: Loop) -> dict[Load, str]:
+        """What the loads of a loop in lanes get that read whole rows together."""
+        read: dict[Load, str] = {}
+        for row in whole_row_loads(loop.body, loop.var, self.lanes, self.w.target):
+            first, length = row[0][0], max(row) + 1
+            registers = columns(self.w, first, self.access.first_lane(first), self.lanes, length)
+            read |= {s: registers[place] for place, loads in row.items() for s in loads}
+        return read
 
     def _by_columns(self, loop: Loop, reads: list[Load]) -> list[str]:
         """The rounds of a loop one after another, with what they read in registers; what it

@@ -5,15 +5,17 @@ a row in each lane: what all rounds read is one stretch of memory.
         for j in range(8):
             v = p[8*lane + j]
 
-It is loaded at once, and comes apart in registers: even elements from odd ones, and these again,
-until each register has one column. That is a shuffle for each load and doubling, where every lane
-would go to memory for itself.
+Or the elements of a row are loads of their own, as of `x[..., 0]` to `x[..., 7]`.
+
+The stretch is loaded at once, and comes apart in registers: even elements from odd ones, and these
+again, until each register has one column. That is a shuffle for each load and doubling, where every
+lane would go to memory for itself.
 """
 
 from __future__ import annotations
 
 from xla_backend.kernels.index import Index, Var
-from xla_backend.kernels.ir import BufferRole, Load, Loop
+from xla_backend.kernels.ir import Buffer, BufferRole, Load, Loop, Statement, Store, walk
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, memory_type, vector
 from xla_backend.llvm.writer import FunctionWriter
@@ -29,15 +31,49 @@ def row_reads(loop: Loop, lane: Var) -> list[Load]:
     neighbouring rows."""
     if loop.limits:
         return []
-    loads = [s for s in loop.body if isinstance(s, Load) and s.guard is None]
     found = [
         s
-        for s in loads
-        if s.buffer.role is not BufferRole.REGISTERS
-        and row_length(s.index, lane) == loop.var.extent
-        and s.index.coefficient(loop.var) == 1
+        for s in _plain_loads(loop.body)
+        if row_length(s.index, lane) == loop.var.extent and s.index.coefficient(loop.var) == 1
     ]
     return found if len(found) <= _MOST_LOADS else []
+
+
+def _plain_loads(body: list[Statement]) -> list[Load]:
+    """Loads without conditions of arrays that the body does not write."""
+    written = {s.buffer for s in walk(body) if isinstance(s, Store)}
+    return [
+        s
+        for s in body
+        if isinstance(s, Load)
+        and s.guard is None
+        and s.buffer.role is not BufferRole.REGISTERS
+        and s.buffer not in written
+    ]
+
+
+def whole_row_loads(
+    body: list[Statement], lane: Var, lanes: int, target: TargetInfo
+) -> list[dict[int, list[Load]]]:
+    """Loads side by side that read the first and the last element of a row and at least half of
+    all, neighbouring lanes neighbouring rows: of each row the loads by element."""
+    places: dict[tuple[Buffer, Index], list[tuple[int, Load]]] = {}
+    for s in _plain_loads(body):
+        length = s.index.coefficient(lane)
+        known = all(isinstance(atom, Var) for atom in s.index.terms)
+        if known and _SHORTEST <= length <= _LONGEST and not length & (length - 1):
+            start = (s.buffer, Index(s.index.terms))
+            places.setdefault(start, []).append((s.index.constant, s))
+    found = []
+    for (buffer, index), loads in places.items():
+        length, first = index.coefficient(lane), min(place for place, _ in loads)
+        row: dict[int, list[Load]] = {}
+        for place, s in loads:
+            row.setdefault(place - first, []).append(s)
+        bits = bits_of(memory_type(buffer.element_type)) * length * lanes
+        if max(row) == length - 1 and 2 * len(row) >= length and bits <= _register_bits(target):
+            found.append(row)
+    return found
 
 
 def row_length(index: Index, lane: Var) -> int:
@@ -55,9 +91,13 @@ def row_length(index: Index, lane: Var) -> int:
 def lanes_that_fit(loop: Loop, reads: list[Load], target: TargetInfo) -> int:
     """How many rows' elements the registers of the machine hold."""
     size = max(bits_of(memory_type(s.result.type)) for s in reads) * loop.var.extent * len(reads)
-    vector_bits = 32 * target.lanes(32)
+    return _register_bits(target) // size
+
+
+def _register_bits(target: TargetInfo) -> int:
+    """Of all registers together."""
     registers = 32 if target.lanes(32) == _LANES_OF_MANY_REGISTERS else 16
-    return registers * vector_bits // size
+    return registers * 32 * target.lanes(32)
 
 
 def columns(w: FunctionWriter, s: Load, pointer: str, lanes: int, length: int) -> list[str]:

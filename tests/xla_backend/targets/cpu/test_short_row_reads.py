@@ -65,6 +65,26 @@ def test_no_lane_goes_to_memory_alone(type: str, length: int) -> None:
         assert "shufflevector" in text and "gather" not in text
 
 
+@pytest.mark.parametrize("type", ["f32", "u8", "s16"])
+@pytest.mark.parametrize("rows", [320, 333])
+@pytest.mark.parametrize("read", [(0, 1, 2, 3, 4, 5, 6, 7), (7, 0, 3, 2), (1, 2, 3, 4, 5, 6, 7)])
+def test_elements_of_rows_that_are_read_side_by_side(
+    type: str, rows: int, read: tuple[int, ...]
+) -> None:
+    lines = [f"x = {type}[{rows},8] parameter(0)"]
+    for i in read:
+        lines.append(f"s{i} = {type}[{rows},1] slice(x), slice={{[0:{rows}], [{i}:{i + 1}]}}")
+    total = f"s{read[0]}"
+    for i in read[1:]:
+        root = "ROOT " if i == read[-1] else ""
+        lines.append(f"{root}t{i} = {type}[{rows},1] subtract({total}, s{i})")
+        total = f"t{i}"
+    executable = check_native(module_of("\n".join(lines)))
+    whole = 0 in read  # the first and the last element are read
+    if whole and rows == 320 and host_target().lanes(32) == 16:
+        assert "gather" not in executable.llvm_ir
+
+
 def test_same_bits_on_any_number_of_threads() -> None:
     executable = compile_module(module("f32", 100_003, 8), CompileOptions())
     arguments = arguments_of(module("f32", 100_003, 8))
