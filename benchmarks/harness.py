@@ -1,14 +1,18 @@
-"""Timing side by side: all contenders of a row run interleaved in one process, and medians are
-reported.
+"""Timing side by side: all contenders of a row run interleaved in one process, and medians (or what
+a row asks for) are reported.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 Step = Callable[[], object]
+
+
+def _median(times: Sequence[float]) -> float:
+    return sorted(times)[len(times) // 2]
 
 
 @dataclass
@@ -27,6 +31,7 @@ class Row:
       once: call each contender a single time (cold measurements make a fresh program themselves).
       clock: gives the seconds between whose readings a call is.
       rate: turns seconds into another quantity (GFLOP/s, say), of which more is better.
+      typical: of the times of all calls, the one that counts.
     """
 
     name: str
@@ -38,6 +43,7 @@ class Row:
     once: bool = False
     clock: Callable[[], float] = time.perf_counter
     rate: Callable[[float], float] | None = None
+    typical: Callable[[Sequence[float]], float] = _median
     results: dict[str, float] = field(default_factory=dict)
 
 
@@ -52,7 +58,7 @@ def _calls_per_sample(step: Step) -> int:
 
 
 def measure(row: Row) -> None:
-    """Fill `row.results` with the median of each contender, in the row's unit (or rate)."""
+    """Fill `row.results` with the typical time of each contender, in the row's unit (or rate)."""
     samples: dict[str, list[float]] = {name: [] for name in row.contenders}
     calls = {}
     for name, step in row.contenders.items():
@@ -70,8 +76,8 @@ def measure(row: Row) -> None:
             samples[name].append((row.clock() - start) / calls[name])
         rounds += 1
     for name, times in samples.items():
-        median = sorted(times)[len(times) // 2]
-        row.results[name] = row.rate(median) if row.rate else median * _SCALE[row.unit]
+        time_of_call = row.typical(times)
+        row.results[name] = row.rate(time_of_call) if row.rate else time_of_call * _SCALE[row.unit]
 
 
 def table(rows: list[Row]) -> str:

@@ -1,8 +1,8 @@
 """`python -m benchmarks.numpy_rows [pattern]`: functions that NumPy has, beside NumPy.
 
-Both work on the same numbers and on one thread, calls are interleaved, and medians of the time
-of the processor are reported, which other programs on the machine lengthen less than that of the
-clock. A row is a function of a namespace (NumPy's or pyjax's) and of arrays, for one dtype.
+Both work on the same numbers and on one thread, calls are interleaved, and the least time of the
+processor is reported, which other programs on the machine lengthen less than medians, or the time
+of the clock. A row is a function of a namespace (NumPy's or pyjax's) and of arrays, for one dtype.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ Call = Callable[..., Any]
 Options = dict[str, Any]  # of rows: `seconds` and `clock`
 FLOATS = ("float32", "float64")
 NUMBERS = (*FLOATS, "int32", "int64")
+NARROW = ("float16", "uint8")
+ORDERED = (*NUMBERS, *NARROW)
+ANY = (*ORDERED, "bool", "complex64")
+MATH = (*FLOATS, "float16", "complex64")
 MOVED = ("uint8", "int16", "float32", "float64", "complex128")
 
 
@@ -46,8 +50,12 @@ class Comparison:
 
 def anything(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     """Normal numbers, or integers of the whole range."""
-    if dtype.kind in "fc":
+    if dtype.kind == "c":
+        return ((rng.normal(size=n) + 1j * rng.normal(size=n)).astype(dtype),)
+    if dtype.kind == "f":
         return (rng.normal(size=n).astype(dtype),)
+    if dtype.kind == "b":
+        return (rng.random(n) < 0.5,)
     bounds = np.iinfo(dtype)
     return (rng.integers(bounds.min, bounds.max, n, dtype, endpoint=True),)
 
@@ -94,6 +102,27 @@ def _reversed(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.nda
     return (np.arange(n)[::-1].astype(dtype),)
 
 
+def _positive(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    (x,) = anything(rng, n, dtype)
+    return (x if dtype.kind == "c" else abs(x),)
+
+
+def _powers(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    return (*_positive(rng, n, dtype), *anything(rng, n, dtype))
+
+
+def _with_weights(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    return (*anything(rng, n, dtype), rng.random(n).astype(dtype))
+
+
+def _counted(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    return (*_few(rng, n, np.dtype(np.int32)), rng.random(n).astype(dtype))
+
+
+def _below_100(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
+    return (rng.integers(0, 100, n).astype(dtype),)
+
+
 def _two(rng: np.random.Generator, n: int, dtype: np.dtype) -> tuple[np.ndarray, ...]:
     return (*anything(rng, n, dtype), *anything(rng, n, dtype))
 
@@ -113,22 +142,23 @@ def _table_and_values(rng: np.random.Generator, n: int, dtype: np.dtype) -> tupl
 
 
 _SORTING = (
-    Comparison("sort", lambda xp, x: xp.sort(x), anything),
+    Comparison("sort", lambda xp, x: xp.sort(x), anything, ORDERED),
     Comparison("sort, 1000 values", lambda xp, x: xp.sort(x), _few),
     Comparison("sort, in order", lambda xp, x: xp.sort(x), _in_order),
     Comparison("sort, reversed", lambda xp, x: xp.sort(x), _reversed),
-    Comparison("sort, axis 0", lambda xp, x: xp.sort(x, axis=0), _square),
-    Comparison("sort, axis 1 of 2", lambda xp, x: xp.sort(x, axis=1), _square),
+    Comparison("sort, axis 0", lambda xp, x: xp.sort(x, axis=0), _square, ORDERED),
+    Comparison("sort, axis 1 of 2", lambda xp, x: xp.sort(x, axis=1), _square, ORDERED),
     Comparison("sort, axis 1 of 3", lambda xp, x: xp.sort(x, axis=1), _cube),
-    Comparison("argsort", lambda xp, x: xp.argsort(x), anything),
+    Comparison("argsort", lambda xp, x: xp.argsort(x), anything, ORDERED),
     Comparison("argsort, axis 0", lambda xp, x: xp.argsort(x, axis=0), _square),
     Comparison("lexsort", lambda xp, x, y: xp.lexsort((x, y)), _two),
-    Comparison("partition", lambda xp, x: xp.partition(x, x.shape[0] // 2), anything),
+    Comparison("partition", lambda xp, x: xp.partition(x, x.shape[0] // 2), anything, ORDERED),
     Comparison("argpartition", lambda xp, x: xp.argpartition(x, x.shape[0] // 2), anything),
     Comparison("median", lambda xp, x: xp.median(x), anything, FLOATS),
     Comparison("percentile", lambda xp, x: xp.percentile(x, 90), anything, FLOATS),
     Comparison("median, axis 0", lambda xp, x: xp.median(x, axis=0), _square, FLOATS),
-    Comparison("unique", lambda xp, x: xp.unique(x), anything),
+    Comparison("unique", lambda xp, x: xp.unique(x), anything, ORDERED),
+    Comparison("unique, 100 values", lambda xp, x: xp.unique(x), _below_100, NARROW),
     Comparison("unique, 1000 values", lambda xp, x: xp.unique(x), _few),
     Comparison("unique, counts", lambda xp, x: xp.unique(x, return_counts=True), _few),
     Comparison("unique, inverse", lambda xp, x: xp.unique(x, return_inverse=True), anything),
@@ -136,22 +166,35 @@ _SORTING = (
     Comparison("isin", lambda xp, x, y: xp.isin(x, y), _and_some),
     Comparison("searchsorted", lambda xp, t, x: xp.searchsorted(t, x), _table_and_values),
     Comparison("histogram", lambda xp, x: xp.histogram(x, 100), anything, FLOATS),
+    Comparison(
+        "histogram, weights",
+        lambda xp, x, w: xp.histogram(x, 100, weights=w),
+        _with_weights,
+        FLOATS,
+    ),
 )
 _OTHERS = (
-    Comparison("nonzero", lambda xp, x: xp.nonzero(x > 0), anything),
+    Comparison("nonzero", lambda xp, x: xp.nonzero(x > 0), anything, ANY),
     Comparison("bincount", lambda xp, x: xp.bincount(x), _few, ("int32", "int64")),
-    Comparison("take", lambda xp, x, i: xp.take(x, i), _table_and_places),
-    Comparison("cumsum", lambda xp, x: xp.cumsum(x), anything),
-    Comparison("cumsum, axis 0", lambda xp, x: xp.cumsum(x, axis=0), _square),
-    Comparison("sum", lambda xp, x: xp.sum(x), anything),
-    Comparison("sum, axis 0", lambda xp, x: xp.sum(x, axis=0), _square),
-    Comparison("sum, axis 1", lambda xp, x: xp.sum(x, axis=1), _square),
-    Comparison("max, axis 0", lambda xp, x: xp.max(x, axis=0), _square),
-    Comparison("argmax", lambda xp, x: xp.argmax(x), anything),
-    Comparison("argmax, axis 0", lambda xp, x: xp.argmax(x, axis=0), _square),
-    Comparison("roll", lambda xp, x: xp.roll(x, 1), anything),
-    Comparison("roll, axis 1", lambda xp, x: xp.roll(x, 7, axis=1), _square),
-    Comparison("transpose", lambda xp, x: xp.copy(x.T, order="C"), _square),
+    Comparison("bincount, 100 values", lambda xp, x: xp.bincount(x), _below_100, ("uint8",)),
+    Comparison("bincount, weights", lambda xp, x, w: xp.bincount(x, w), _counted, FLOATS),
+    Comparison("take", lambda xp, x, i: xp.take(x, i), _table_and_places, ANY),
+    Comparison("cumsum", lambda xp, x: xp.cumsum(x), anything, ANY),
+    Comparison("cumsum, axis 0", lambda xp, x: xp.cumsum(x, axis=0), _square, ANY),
+    Comparison("sum", lambda xp, x: xp.sum(x), anything, ANY),
+    Comparison("sum, axis 0", lambda xp, x: xp.sum(x, axis=0), _square, ANY),
+    Comparison("sum, axis 1", lambda xp, x: xp.sum(x, axis=1), _square, ANY),
+    Comparison("einsum ii", lambda xp, x: xp.einsum("ii", x), _square),
+    Comparison("einsum ii->i", lambda xp, x: _as_rows(xp, xp.einsum("ii->i", x)), _square),
+    Comparison("trace", lambda xp, x: xp.trace(x), _square),
+    Comparison("max", lambda xp, x: xp.max(x), anything, (*ORDERED, "bool")),
+    Comparison("max, axis 1", lambda xp, x: xp.max(x, axis=1), _square, (*ORDERED, "bool")),
+    Comparison("max, axis 0", lambda xp, x: xp.max(x, axis=0), _square, ANY),
+    Comparison("argmax", lambda xp, x: xp.argmax(x), anything, (*ORDERED, "bool")),
+    Comparison("argmax, axis 0", lambda xp, x: xp.argmax(x, axis=0), _square, (*ORDERED, "bool")),
+    Comparison("roll", lambda xp, x: xp.roll(x, 1), anything, ANY),
+    Comparison("roll, axis 1", lambda xp, x: xp.roll(x, 7, axis=1), _square, ANY),
+    Comparison("transpose", lambda xp, x: xp.copy(x.T, order="C"), _square, ANY),
     Comparison("transpose (2, 1, 0)", lambda xp, x: _moved(xp, x, (2, 1, 0)), _cube, MOVED),
     Comparison("transpose (1, 0, 2)", lambda xp, x: _moved(xp, x, (1, 0, 2)), _cube, MOVED),
     Comparison(
@@ -165,11 +208,22 @@ _OTHERS = (
     ),
     Comparison("flip", lambda xp, x: _as_rows(xp, xp.flip(x)), anything, MOVED),
     Comparison("flip, axis 1", lambda xp, x: _as_rows(xp, xp.flip(x, 1)), _square, MOVED),
-    Comparison("exp", lambda xp, x: xp.exp(x), anything, FLOATS),
-    Comparison("sin", lambda xp, x: xp.sin(x), anything, FLOATS),
-    Comparison("tanh", lambda xp, x: xp.tanh(x), anything, FLOATS),
+    Comparison("flip, axis 0", lambda xp, x: _as_rows(xp, xp.flip(x, 0)), _square, MOVED),
 )
-COMPARISONS = _SORTING + _OTHERS
+_ELEMENTWISE = (
+    Comparison("add", lambda xp, x, y: x + y, _two, ANY),
+    Comparison("exp", lambda xp, x: xp.exp(x), anything, MATH),
+    Comparison("log", lambda xp, x: xp.log(x), _positive, MATH),
+    Comparison("sin", lambda xp, x: xp.sin(x), anything, MATH),
+    Comparison("cos", lambda xp, x: xp.cos(x), anything, MATH),
+    Comparison("tanh", lambda xp, x: xp.tanh(x), anything, MATH),
+    Comparison("sqrt", lambda xp, x: xp.sqrt(x), _positive, MATH),
+    Comparison("abs", lambda xp, x: xp.abs(x), anything, (*ORDERED, "complex64")),
+    Comparison("power", lambda xp, x, y: xp.power(x, y), _powers, (*FLOATS, "float16")),
+    Comparison("hypot", lambda xp, x, y: xp.hypot(x, y), _two, (*FLOATS, "float16")),
+    Comparison("arctan2", lambda xp, x, y: xp.arctan2(x, y), _two, (*FLOATS, "float16")),
+)
+COMPARISONS = _SORTING + _OTHERS + _ELEMENTWISE
 DTYPES = tuple(dict.fromkeys(t for c in COMPARISONS for t in c.dtypes))
 
 
@@ -192,7 +246,7 @@ def _row(c: Comparison, name: str, size: int, dtype: np.dtype, options: Options)
         "pyjax": lambda: pyjax.block_until_ready(c.call(jnp, *ours)),
         "numpy": lambda: c.call(np, *arrays),
     }
-    return Row(name, contenders, "ms", **options)
+    return Row(name, contenders, "ms", typical=min, **options)
 
 
 def line(row: Row) -> str:
