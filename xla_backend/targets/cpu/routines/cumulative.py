@@ -19,6 +19,7 @@ from xla_backend.llvm import elemental
 from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 
 OPERATIONS = {
     "cumsum": "add",
@@ -30,7 +31,7 @@ OPERATIONS = {
 SCAN_TYPES = (
     P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.BF16, P.F16, P.F32, P.F64,
 )  # fmt: skip
-_FIELDS = ("in", "out", "outer", "n", "inner", "flags")
+_CONTEXT = TaskContext(("in", "out", "outer", "n", "inner", "flags"), pointers=2)
 _INF = float("inf")
 
 
@@ -79,9 +80,7 @@ class _Scan:
         self.w, self.op, self.t = w, op, t
         self.compute = _compute_type(t)
         self.carry = _carry_type(op, self.compute)
-        pick = ["ptr", "ptr", "i64", "i64", "i64", "i64"]
-        loaded = [w.load_invariant(ty, w.gep("i64", "%ctx", i), 8) for i, ty in enumerate(pick)]
-        self.source, self.target, _, self.n, self.inner, self.flags = loaded
+        self.source, self.target, _, self.n, self.inner, self.flags = _CONTEXT.fields(w)
         self.lanes = w.target.lanes(max(bits_of(register_type(self.carry)), 32))
         self.reverse = w.cmp("ne", "i64", w.op("and", "i64", self.flags, "1"), "0")
 
@@ -193,11 +192,8 @@ def _emit_operation(op: str, t: P, module: ModuleWriter) -> None:
 
     w.if_else(w.cmp("eq", "i64", scan.inner, "1"), [], contiguous, strided)
     w.ret()
-    params = [("ptr" if i < 2 else "i64", name) for i, name in enumerate(_FIELDS)]
-    w = module.function(f"pyjax_{op}_{t}", params)
-    context = w.alloca("i64", len(_FIELDS), 8)
-    for i, (ty, name) in enumerate(params):
-        w.store(ty, f"%{name}", w.gep("i64", context, i), 8)
+    w = module.function(f"pyjax_{op}_{t}", _CONTEXT.parameters())
+    context = _CONTEXT.make(w, [f"%{name}" for name in _CONTEXT.names])
     lanes = w.target.lanes(max(bits_of(register_type(_carry_type(op, _compute_type(t)))), 32))
     tiles = w.op("udiv", "i64", w.iadd("%inner", lanes - 1), str(lanes))
     blocks = w.op("mul", "i64", "%outer", tiles)

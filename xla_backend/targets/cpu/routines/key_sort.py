@@ -15,13 +15,13 @@ from functools import partial
 
 from xla_backend.llvm.types import bits_of, const, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.merging_networks import (
+    emit_merging_networks,
+    merged_capacity,
+)
 from xla_backend.targets.cpu.routines.parallel_sort import PARALLEL_KEYS, emit_parallel_sort
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.sorting_network import (
-    capacity,
-    emit_networks,
-    network_lanes,
-)
+from xla_backend.targets.cpu.routines.sorting_network import capacity, network_lanes
 from xla_backend.targets.cpu.routines.vector_partition import emit_partition, partition_name
 
 KEY_TYPES = ("i32", "i64")
@@ -77,6 +77,16 @@ def _emit_all_equal(module: ModuleWriter, ty: str) -> str:
     return w.name
 
 
+def _any_equal(w: FunctionWriter, ty: str, keys: str, n: str) -> str:
+    """Whether one of the first keys is also in its place in the middle; n > capacity."""
+    lanes = network_lanes(w.target, ty)
+    vec, bits = vector(ty, lanes), f"i{lanes}"
+    middle = w.gep(ty, keys, w.op("ashr", "i64", n, "1"))
+    first, other = (w.load(vec, place, bits_of(ty) // 8) for place in (keys, middle))
+    packed = w.cast("bitcast", mask_of(vec), w.cmp("eq", vec, first, other), bits)
+    return w.cmp("ne", bits, packed, "0")
+
+
 def emit_heap_sort(module: ModuleWriter, ty: str) -> str:
     """void heap(ptr keys, i64 n): in n log n steps, whatever the keys."""
     sift = f"sift.{ty}"
@@ -121,7 +131,7 @@ def emit_heap_sort(module: ModuleWriter, ty: str) -> str:
 def _emit_quicksort(module: ModuleWriter, ty: str) -> str:
     """void quick(ptr keys, i64 n, i64 lo, i64 hi, i64 depth): as pyjax_sort_keys; `depth` more
     partitions may follow each other."""
-    small = emit_networks(module, ty)
+    small, few = emit_merging_networks(module, ty)
     pivot_of = _emit_pivot(module, ty, small)
     all_equal = _emit_all_equal(module, ty)
     heap = emit_heap_sort(module, ty)
@@ -129,7 +139,10 @@ def _emit_quicksort(module: ModuleWriter, ty: str) -> str:
     name = f"quick.{ty}"
     numbers = ("n", "lo", "hi", "depth")
     w = module.function(name, [("ptr", "keys"), *(("i64", n) for n in numbers)], internal=True)
-    most = str(capacity(module.target, ty))
+    # Merging puts all keys in order, which takes longer than to find a few.
+    every = w.op("and", "i1", w.cmp("sle", "i64", "%lo", "0"), w.cmp("sge", "i64", "%hi", "%n"))
+    sizes = [str(f(module.target, ty)) for f in (merged_capacity, capacity)]
+    most = w.select(every, "i64", *sizes)
     largest = const(ty, (1 << (bits_of(ty) - 1)) - 1)
 
     def leave_if(condition: str) -> None:
@@ -140,7 +153,11 @@ def _emit_quicksort(module: ModuleWriter, ty: str) -> str:
         w.label(on)
 
     def is_long(state: list[str]) -> str:
-        return w.cmp("sgt", "i64", state[1], most)
+        """Of few values, parts of equal keys come off sooner than all are merged."""
+        keys, n, *_ = state
+        if_some = lambda: [_any_equal(w, ty, keys, n)]
+        (repeats,) = w.if_else(w.cmp("sgt", "i64", n, sizes[1]), ["i1"], if_some, lambda: ["false"])
+        return w.op("or", "i1", repeats, w.cmp("sgt", "i64", n, most))
 
     def split(state: list[str]) -> list[str]:
         keys, n, lo, hi, depth = state
@@ -178,7 +195,7 @@ def _emit_quicksort(module: ModuleWriter, ty: str) -> str:
 
     start = [("ptr", "%keys"), *(("i64", f"%{n}") for n in numbers)]
     keys, n, *_ = w.while_(start, is_long, split)
-    w.call(small, "void", [("ptr", keys), ("i64", n)])
+    w.call(few, "void", [("ptr", keys), ("i64", n)])
     w.ret()
     return name
 

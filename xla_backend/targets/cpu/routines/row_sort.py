@@ -7,6 +7,8 @@ end, so that the sort is stable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
@@ -52,22 +54,65 @@ def emit_row_sort(module: ModuleWriter, t: P) -> str:
         kinds = ["ptr", "i64", "i64", "i64"]
         plain = ["null", "0", "%lo", "%hi"]
         noted, zeros, lo, hi = w.if_else(lossy, kinds, note, lambda: plain, likely=False)
-    _emit_encode(w, t, keys, flip)
+    _emit_keys(w, t, keys, flip)
     args = [("ptr", keys), ("i64", "%n"), ("i64", lo), ("i64", hi)]
     w.call(sort_keys_name(key), "void", args)
-    first = "0"
     if t.is_floating:
-        zero = widened(w, t, encode(w, t, "0", flip))
-        first = _lower_bound(w, key, keys, zero)
-    _emit_decode(w, t, keys, flip)
-    if t.is_floating:
-        with w.if_(w.cmp("ne", "ptr", noted, "null"), likely=False):
-            _put_back(w, raw, noted, zeros, first, w.load("i64", nans))
-            give(w, noted)
+        _emit_elements(w, t, keys, flip, noted, zeros, nans)
+    else:
+        _emit_decode(w, t, keys, flip)
     if narrow:
         give(w, keys)
     w.ret()
     return name
+
+
+def _emit_keys(w: FunctionWriter, t: P, keys: str, flip: str) -> None:
+    """Nothing to do where elements are keys themselves, and there already."""
+    if not _are_keys(t):
+        _emit_encode(w, t, keys, flip)
+        return
+    flips, elsewhere = w.cmp("ne", int_type(t), flip, "0"), w.cmp("ne", "ptr", "%in", keys)
+    with w.if_(w.op("or", "i1", flips, elsewhere)):
+        _emit_encode(w, t, keys, flip)
+
+
+def _emit_elements(
+    w: FunctionWriter, t: P, keys: str, flip: str, noted: str, zeros: str, nans: str
+) -> None:
+    """Floats of sorted keys, with the bits that were noted."""
+
+    def plain() -> list[str]:
+        _emit_decode(w, t, keys, flip)
+        return []
+
+    def with_noted() -> list[str]:
+        zero = widened(w, t, encode(w, t, "0", flip))
+        first = _lower_bound(w, key_type(t), keys, zero)
+        _emit_decode(w, t, keys, flip)
+        _put_back(w, int_type(t), noted, zeros, first, w.load("i64", nans))
+        give(w, noted)
+        return []
+
+    w.if_else(w.cmp("ne", "ptr", noted, "null"), [], with_noted, plain, likely=False)
+
+
+def _are_keys(t: P) -> bool:
+    """Whether elements in ascending order have their own bits for keys."""
+    return t.is_signed_integral and int_type(t) == key_type(t)
+
+
+def _in_vectors(w: FunctionWriter, t: P, step: Callable[[str, int, str | None], None]) -> None:
+    """Steps through all elements: (place of the first, how many, mask of those that are there)."""
+    lanes, end = _vectors(w, t)
+    with w.loop("0", end, lanes) as loop:
+        step(loop.index, lanes, None)
+    if lanes > 1 and w.target.has_masked_moves(8 * t.byte_size):
+        with w.if_(w.cmp("ne", "i64", end, "%n")):
+            step(end, lanes, w.active_mask(lanes, end, "%n"))
+        return
+    with w.loop(end, "%n") as loop:
+        step(loop.index, 1, None)
 
 
 def _vectors(w: FunctionWriter, t: P) -> tuple[int, str]:
@@ -76,26 +121,46 @@ def _vectors(w: FunctionWriter, t: P) -> tuple[int, str]:
     return lanes, w.op("and", "i64", "%n", str(-lanes))
 
 
+def _read(w: FunctionWriter, ty: str, place: str, align: int | None, mask: str | None) -> str:
+    return w.load(ty, place, align) if mask is None else w.masked_load(ty, place, mask)
+
+
+def _write(w: FunctionWriter, ty: str, value: str, place: str, mask: str | None) -> None:
+    if mask is None:
+        w.store(ty, value, place)
+    else:
+        w.masked_store(ty, value, place, mask)
+
+
 def _emit_encode(w: FunctionWriter, t: P, keys: str, flip: str) -> None:
     raw, key = int_type(t), key_type(t)
-    lanes, end = _vectors(w, t)
-    for start, stop, count in (("0", end, lanes), (end, "%n", 1)):
+
+    def step(at: str, count: int, mask: str | None) -> None:
         ty = vector(raw, count)
-        with w.loop(start, stop, count) as loop:
-            bits = w.load(ty, w.gep(raw, "%in", loop.index), t.byte_size)
-            found = widened(w, t, encode(w, t, bits, w.splat(ty, flip), ty), count)
-            w.store(vector(key, count), found, w.gep(key, keys, loop.index))
+        bits = _read(w, ty, w.gep(raw, "%in", at), t.byte_size, mask)
+        found = widened(w, t, encode(w, t, bits, w.splat(ty, flip), ty), count)
+        _write(w, vector(key, count), found, w.gep(key, keys, at), mask)
+
+    _in_vectors(w, t, step)
 
 
 def _emit_decode(w: FunctionWriter, t: P, keys: str, flip: str) -> None:
     raw, key = int_type(t), key_type(t)
-    lanes, end = _vectors(w, t)
-    for start, stop, count in (("0", end, lanes), (end, "%n", 1)):
+
+    def decode_all() -> list[str]:
+        _in_vectors(w, t, step)
+        return []
+
+    def step(at: str, count: int, mask: str | None) -> None:
         ty, wide = vector(raw, count), vector(key, count)
-        with w.loop(start, stop, count) as loop:
-            found = w.load(wide, w.gep(key, keys, loop.index))
-            found = w.cast("trunc", wide, found, ty)
-            w.store(ty, decode(w, t, found, w.splat(ty, flip), ty), w.gep(raw, "%out", loop.index))
+        found = _read(w, wide, w.gep(key, keys, at), None, mask)
+        found = w.cast("trunc", wide, found, ty)
+        _write(w, ty, decode(w, t, found, w.splat(ty, flip), ty), w.gep(raw, "%out", at), mask)
+
+    if _are_keys(t):
+        w.if_else(w.cmp("ne", raw, flip, "0"), [], decode_all, list)
+    else:
+        decode_all()
 
 
 def _any_lossy(w: FunctionWriter, t: P) -> str:

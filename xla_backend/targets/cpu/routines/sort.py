@@ -27,6 +27,7 @@ from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort
 from xla_backend.targets.cpu.routines.row_sort import emit_row_sort
 from xla_backend.targets.cpu.routines.strided_rows import emit_copy, spaced, together
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.workspace import give, take
 
 SORT_TYPES = (
@@ -49,10 +50,8 @@ class _Operands:
     """Operands of a routine while a task is emitted."""
 
     def __init__(self, w: FunctionWriter, name: str, t: P) -> None:
-        self.of = {}
-        for i, field in enumerate(_FIELDS[name]):
-            ty = "ptr" if i < 2 else "i64"
-            self.of[field] = w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
+        context = TaskContext(_FIELDS[name], pointers=2)
+        self.of = dict(zip(context.names, context.fields(w), strict=True))
         self.source, self.target = (self.of[field] for field in _FIELDS[name][:2])
         self.source_type = int_type(t)
         self.target_type = _PLACES.get(name, self.source_type)
@@ -117,11 +116,9 @@ def emit_entry(
 ) -> None:
     """The function that runs a task on each row of [outer, n, inner], or each block of so many
     neighbouring rows; its operands are `fields`, two of them addresses."""
-    params = [("ptr" if i < 2 else "i64", name) for i, name in enumerate(fields)]
-    w = module.function(symbol, params)
-    context = w.alloca("i64", len(fields), 8)
-    for i, (ty, name) in enumerate(params):
-        w.store(ty, f"%{name}", w.gep("i64", context, i), 8)
+    context_of = TaskContext(tuple(fields), pointers=2)
+    w = module.function(symbol, context_of.parameters())
+    context = context_of.make(w, [f"%{name}" for name in fields])
     inner = "%inner" if "inner" in fields else "1"
     work = w.imul(w.imul("%outer", inner), "%n")
     blocks = w.op("udiv", "i64", w.iadd(inner, together - 1), str(together))

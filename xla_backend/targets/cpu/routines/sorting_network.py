@@ -10,7 +10,6 @@ run along the rows. Nothing branches: any input takes the same time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.transposes import exchange
@@ -18,9 +17,9 @@ from xla_backend.llvm.types import bits_of, const, vector, vector_const
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
-# Rows of networks in one piece; the largest one merges two of the longer ones.
-_QUARTER, _HALF = 4, 8
-_ROWS = 2 * _HALF
+# Rows of networks.
+_SIZES = (4, 8, 16)
+_ROWS = _SIZES[-1]
 
 
 def network_lanes(target: TargetInfo, ty: str) -> int:
@@ -37,32 +36,24 @@ def emit_networks(module: ModuleWriter, ty: str) -> str:
     """void small(ptr keys, i64 n) for n <= capacity; returns its name."""
     row = network_lanes(module.target, ty)
     params = [("ptr", "keys"), ("i64", "n")]
-    for rows in (_QUARTER, _HALF):
+    for rows in _SIZES[:-1]:
         w = module.function(_name(ty, rows), params, internal=True)
-        # More than a quarter is there if the smaller one does not do.
-        _emit_in_registers(w, ty, rows, _QUARTER if rows > _QUARTER else 0, _sorted_rows)
+        _emit_network(w, ty, rows)
     w = module.function(f"small.{ty}", params, internal=True)
-    alone, both = w.new_label("alone"), w.new_label("both")
-
-    def sort(keys: str, n: str) -> None:
-        def by(rows: int) -> list[str]:
-            w.call(_name(ty, rows), "void", [("ptr", keys), ("i64", n)])
-            return []
-
-        few = w.cmp("sle", "i64", n, str(_QUARTER * row))
-        w.if_else(few, [], partial(by, _QUARTER), partial(by, _HALF))
-
-    half = _HALF * row
-    w.cond_br(w.cmp("sle", "i64", "%n", str(half)), alone, both)
-    w.label(alone)
-    with w.scope():
-        sort("%keys", "%n")
+    for rows in _SIZES[:-1]:
+        alone, more = w.new_label("alone"), w.new_label("more")
+        w.cond_br(w.cmp("sle", "i64", "%n", str(rows * row)), alone, more)
+        w.label(alone)
+        w.call(_name(ty, rows), "void", [("ptr", "%keys"), ("i64", "%n")])
         w.ret()
-    w.label(both)
-    w.call(_name(ty, _HALF), "void", [("ptr", "%keys"), ("i64", str(half))])
-    sort(w.gep(ty, "%keys", half), w.isub("%n", half))
-    _emit_in_registers(w, ty, _ROWS, _HALF, _merged_rows)
+        w.label(more)
+    _emit_network(w, ty, _ROWS)
     return w.name
+
+
+def _emit_network(w: FunctionWriter, ty: str, rows: int) -> None:
+    """Ends a function. Half of the rows are full: else fewer would do."""
+    emit_in_registers(w, ty, rows, rows // 2 if rows > _SIZES[0] else 0, _sorted_rows)
 
 
 def _name(ty: str, rows: int) -> str:
@@ -72,7 +63,7 @@ def _name(ty: str, rows: int) -> str:
 _Rows = Callable[[FunctionWriter, str, list[str]], list[str]]
 
 
-def _emit_in_registers(w: FunctionWriter, ty: str, rows: int, full: int, compute: _Rows) -> None:
+def emit_in_registers(w: FunctionWriter, ty: str, rows: int, full: int, compute: _Rows) -> None:
     """Ends a function: `compute` of the keys in rows, the first `full` of which have no padding."""
     lanes, size = network_lanes(w.target, ty), bits_of(ty) // 8
     vec = vector(ty, lanes)
@@ -116,17 +107,17 @@ def _emit_through_buffer(
     w.ret()
 
 
-def _least_and_most(w: FunctionWriter, vec: str, a: str, b: str) -> tuple[str, str]:
+def least_and_most(w: FunctionWriter, vec: str, a: str, b: str) -> tuple[str, str]:
     return w.intrinsic("smin", vec, a, b), w.intrinsic("smax", vec, a, b)
 
 
-def _flipped(w: FunctionWriter, vec: str, value: str, flip: int) -> str:
+def flipped(w: FunctionWriter, vec: str, value: str, flip: int) -> str:
     return w.shuffle(vec, value, "poison", [i ^ flip for i in range(lanes_of(vec))])
 
 
 def _compare_lanes(w: FunctionWriter, vec: str, value: str, bit: int) -> str:
     """The lanes that differ in a bit, in order."""
-    least, most = _least_and_most(w, vec, value, _flipped(w, vec, value, 1 << bit))
+    least, most = least_and_most(w, vec, value, flipped(w, vec, value, 1 << bit))
     return w.select(_lanes_without(vec, bit), vec, least, most)
 
 
@@ -138,14 +129,12 @@ def _compare_rows(w: FunctionWriter, vec: str, values: list[str], bit: int) -> N
     for a in range(len(values)):
         b = a | 1 << bit
         if a != b:
-            values[a], values[b] = _least_and_most(w, vec, values[a], values[b])
+            values[a], values[b] = least_and_most(w, vec, values[a], values[b])
 
 
-def _merged_rows(w: FunctionWriter, vec: str, values: list[str]) -> list[str]:
-    """Both halves of the rows are in order; all of them in order."""
-    half, last = len(values) // 2, lanes_of(vec) - 1
-    low, high = values[:half], [_flipped(w, vec, v, last) for v in reversed(values[half:])]
-    values = low + high
+def bitonic_rows(w: FunctionWriter, vec: str, values: list[str]) -> list[str]:
+    """Rows that first ascend and then descend, or the other way round, in order."""
+    values, last = list(values), lanes_of(vec) - 1
     for bit in reversed(range(len(values).bit_length() - 1)):
         _compare_rows(w, vec, values, bit)
     for bit in reversed(range(last.bit_length())):
@@ -172,7 +161,7 @@ class _Network:
     def sorted(self) -> list[str]:
         w, vec, values = self.w, self.vec, self.values
         for a, b in _odd_even_merge_sort(len(values)):
-            values[a], values[b] = _least_and_most(w, vec, values[a], values[b])
+            values[a], values[b] = least_and_most(w, vec, values[a], values[b])
         for k in range(self.row_bits, self.row_bits + self.lane_bits):
             self._compare_mirrored(k)
             for bit in range(k - 1, self.row_bits - 1, -1):
@@ -189,10 +178,10 @@ class _Network:
         low = _lanes_without(vec, self._lane[k])
         for row in range(len(values) // 2):
             mirrored = len(values) - 1 - row
-            other = _flipped(w, vec, values[mirrored], flip)
-            least, most = _least_and_most(w, vec, values[row], other)
+            other = flipped(w, vec, values[mirrored], flip)
+            least, most = least_and_most(w, vec, values[row], other)
             values[row] = w.select(low, vec, least, most)
-            values[mirrored] = _flipped(w, vec, w.select(low, vec, most, least), flip)
+            values[mirrored] = flipped(w, vec, w.select(low, vec, most, least), flip)
 
     def _in_rows(self) -> list[str]:
         """The rows in the order of elements: low bits of their numbers are those of the lane."""

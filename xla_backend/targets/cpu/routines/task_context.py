@@ -19,6 +19,10 @@ class TaskContext(NamedTuple):
     names: tuple[str, ...]
     pointers: int
 
+    def parameters(self) -> list[tuple[str, str]]:
+        """The fields as parameters of the routine."""
+        return [(self._type(i), name) for i, name in enumerate(self.names)]
+
     def make(self, w: FunctionWriter, values: Sequence[str]) -> str:
         """The address of a new table with these values, in the order of the names."""
         table = w.alloca("i64", len(self.names), 8)

@@ -13,7 +13,7 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.routines.key_sort import KEY_TYPES, emit_heap_sort
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.sorting_network import capacity
+from xla_backend.targets.cpu.routines.merging_networks import merged_capacity
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
 DTYPES = {"i32": np.dtype(np.int32), "i64": np.dtype(np.int64)}
@@ -49,7 +49,7 @@ def sort(request, target):
         assert memory[0] == memory[-1] == 77
         return memory[1:-1]
 
-    run.dtype, run.most = dtype, capacity(target, request.param)
+    run.dtype, run.most = dtype, merged_capacity(target, request.param)
     return run
 
 
