@@ -171,6 +171,11 @@ def trace(
         place = lax.add(rows, np.int32(util.static_int(offset, "offset")))
         mask, kept = broadcast_alike((lax.eq(place, columns), a), a.shape)
         return reductions.sum(lax.select(mask, kept, lax.full_like(kept, 0)), (-2, -1), dtype)
+    return _trace(a, util.static_int(offset, "offset"), axis1, axis2, dtype)
+
+
+@partial(jit, static_argnums=(1, 2, 3, 4), inline=True)
+def _trace(a: Any, offset: int, axis1: int, axis2: int, dtype: Any) -> Any:
     return reductions.sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 

@@ -15,7 +15,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.core.errors import fail, new_error
 from pyjax.lax.reshard import computed_as
-from pyjax.numpy import reductions, util
+from pyjax.numpy import diagonals, reductions, util
 from pyjax.numpy.selection import select_where
 
 __all__ = ["einsum", "einsum_path"]
@@ -211,6 +211,9 @@ def _reduce_single(x: Any, name: str, keep: set[str]) -> tuple[Any, str]:
 
 
 def _diagonal(x: Any, name: str, i: int, j: int) -> tuple[Any, str]:
+    if x.aval.split is None:
+        return diagonals.diagonal(x, 0, i, j), name[:i] + name[i + 1 : j] + name[j + 1 :] + name[i]
+    # Sums of what is beside the diagonal, too, go without elements of other devices.
     rows = lax.broadcasted_iota(np.int32, x.shape, i)
     columns = lax.broadcasted_iota(np.int32, x.shape, j)
     masked = select_where(lax.eq(rows, columns), x, np.zeros((), x.dtype))
