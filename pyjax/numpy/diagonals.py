@@ -14,6 +14,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.lax.reshard import broadcast_alike, check_whole_along
 from pyjax.numpy import reductions, util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.padding import pad
 
@@ -149,6 +150,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     return util.convert(out, out.dtype)
 
 
+@one_program()
 def trace(
     a: ArrayLike,
     offset: int = 0,
@@ -171,11 +173,6 @@ def trace(
         place = lax.add(rows, np.int32(util.static_int(offset, "offset")))
         mask, kept = broadcast_alike((lax.eq(place, columns), a), a.shape)
         return reductions.sum(lax.select(mask, kept, lax.full_like(kept, 0)), (-2, -1), dtype)
-    return _trace(a, util.static_int(offset, "offset"), axis1, axis2, dtype)
-
-
-@partial(jit, static_argnums=(1, 2, 3, 4), inline=True)
-def _trace(a: Any, offset: int, axis1: int, axis2: int, dtype: Any) -> Any:
     return reductions.sum(diagonal(a, offset, axis1, axis2), -1, dtype)
 
 

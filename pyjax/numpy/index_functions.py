@@ -17,6 +17,7 @@ from pyjax.core.errors import new_error
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array, asarray
 from pyjax.numpy.creation import arange, linspace, meshgrid
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.index_update import update
 from pyjax.numpy.indexing import static_fill
 from pyjax.numpy.indexing_basic import (
@@ -70,6 +71,7 @@ def _integer_indices(name: str, indices: Any) -> Any:
     return indices
 
 
+@one_program(2)
 def take(
     a: ArrayLike,
     indices: Any,

@@ -462,6 +462,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
 # Order
 
 
+@one_program(otherwise=lambda m: not np.ndim(m))
 def flip(m: ArrayLike, axis: Any = None) -> Array:
     """`m` reversed along `axis` (all axes by default).
 
@@ -516,6 +517,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(swapaxes(m, first, second), second) if turns == 3 else m
 
 
+@one_program()
 def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     """`a` with elements moved `shift` places along `axis`, wrapping around.
 

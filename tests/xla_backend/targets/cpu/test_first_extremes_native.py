@@ -5,6 +5,10 @@ import numpy as np
 import pytest
 from native_checks import check_native, module_of
 
+from xla_backend.compile_options import CompileOptions
+from xla_backend.program.ir import Launch, Library, Step
+from xla_backend.targets.cpu.compiler import compile_module
+
 REDUCER = """pick {
   x = T[] parameter(0)
   i = s32[] parameter(1)
@@ -79,7 +83,15 @@ def values(dims: tuple[int, ...], type: str) -> list[np.ndarray]:
 @pytest.mark.parametrize("better", ["GT", "LT"])
 @pytest.mark.parametrize("type", ["f32", "f64", "s32"])
 @pytest.mark.parametrize(
-    ("dims", "axis"), [((1003,), 0), ((70_001,), 0), ((40, 57), 0), ((40, 57), 1), ((3, 40, 9), 1)]
+    ("dims", "axis"),
+    [
+        ((1003,), 0),
+        ((70_001,), 0),
+        ((2, 140_001), 1),
+        ((40, 57), 0),
+        ((40, 57), 1),
+        ((3, 40, 9), 1),
+    ],
 )
 def test_first_extremes(dims: tuple[int, ...], axis: int, type: str, better: str) -> None:
     module = module_of(*program(dims, axis, better, type=type))
@@ -87,6 +99,18 @@ def test_first_extremes(dims: tuple[int, ...], axis: int, type: str, better: str
         executable = check_native(module, [x])
         place = executable.run_arrays([x])[1]
         np.testing.assert_array_equal(place, (np.argmax if better == "GT" else np.argmin)(x, axis))
+
+
+def steps_of(dims: tuple[int, ...], axis: int) -> list[Step]:
+    module = module_of(*program(dims, axis, "GT"))
+    return list(compile_module(module, CompileOptions()).program.steps)
+
+
+def test_long_rows_go_through_a_routine() -> None:
+    (step,) = steps_of((2, 140_001), 1)
+    assert isinstance(step, Library) and step.routine == "first_max_f32"
+    for dims, axis in [((200, 1000), 1), ((140_001, 2), 0)]:
+        assert all(isinstance(step, Launch) for step in steps_of(dims, axis))
 
 
 def comparisons(body: str, reducer: str) -> int:

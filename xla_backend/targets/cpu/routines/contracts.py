@@ -19,6 +19,7 @@ from xla_backend.program.routines import Kind, Parameter, Routine
 from xla_backend.targets.cpu.routines.conv import FIELDS
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
 from xla_backend.targets.cpu.routines.fft_contracts import fft_routines
+from xla_backend.targets.cpu.routines.first_extremes import EXTREME_TYPES, EXTREMES
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.targets.cpu.routines.lapack_contracts import lapack_routines
 from xla_backend.targets.cpu.routines.matrix_contracts import matrix_routines
@@ -299,6 +300,26 @@ def _sorts(t: P) -> list[Routine]:
     ]
 
 
+def _first(extreme: str, t: P) -> Routine:
+    parameters = (
+        Parameter("in", Kind.READ, t),
+        Parameter("values", Kind.WRITE, t),
+        Parameter("places", Kind.WRITE, P.S32),
+        Parameter("work", Kind.WORK, P.S64),
+        *_numbers("outer n"),
+    )
+    run = partial(_run_first, extreme)
+    return Routine(f"first_{extreme}_{t}", parameters, run, stops=True, steady=True)
+
+
+def _run_first(
+    extreme: str, source: Array, values: Array, places: Array, work: Array, outer: int, n: int
+) -> None:
+    rows = source[: outer * n].reshape(outer, n)
+    places[:outer] = rows.argmax(1) if extreme == "max" else rows.argmin(1)
+    values[:outer] = rows[np.arange(outer), places[:outer]]
+
+
 # -- written into the program ----------------------------------------------------------------------
 
 
@@ -340,6 +361,8 @@ def _routines() -> dict[str, Routine]:
             found += [_convolution(t, f"conv_direct_{kind}_{name}", kind) for kind in kinds]
     for sorted_type in SORT_TYPES:
         found += _sorts(sorted_type)
+    for searched in EXTREME_TYPES:
+        found += [_first(extreme, searched) for extreme in EXTREMES]
     for scanned in SCAN_TYPES:
         found += [_scan(op, scanned) for op in operations_of(scanned)]
     return {routine.name: routine for routine in found}

@@ -1,0 +1,266 @@
+"""The first largest or smallest element of each row, and its place; a NaN comes before all others.
+
+  void pyjax_first_<max|min>_<t>(ptr in, ptr values, ptr places, ptr work, i64 outer, i64 n)
+        in: [outer, n]; values: [outer]; places: s32 [outer]; 0 < n < 2^31
+        work: s64 [outer * parts], parts = ceil(n / PART)
+
+A part of a row goes block by block: the extreme of a block is compared with that of the blocks
+before, and the block that holds the extreme of all is searched at the end. Parts run in parallel.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm import elemental
+from xla_backend.llvm.types import mask_of, memory_type, register_type, vector
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.task_context import TaskContext
+
+# Elements of a part, a multiple of those of a block.
+PART = 1 << 16
+_BLOCK_BYTES = 1 << 11
+_UNROLL = 4
+_AHEAD = 1 << 12
+# Fewer are done before another thread has woken.
+_PARALLEL = 1 << 17
+EXTREMES = {"max": "maximum", "min": "minimum"}
+EXTREME_TYPES = (
+    P.PRED, P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.F32, P.F64,
+)  # fmt: skip
+_CONTEXT = TaskContext(("in", "values", "places", "work", "outer", "n"), pointers=4)
+
+
+class _Row:
+    """Elements as they are compared: truth values are bytes of 0 and 1."""
+
+    def __init__(self, w: FunctionWriter, t: P, extreme: str) -> None:
+        self.w, self.extreme = w, extreme
+        self.t = P.U8 if t is P.PRED else t
+        self.element = memory_type(self.t)
+        self.lanes = max(1, w.target.lanes(8 * t.byte_size))
+
+    def load(self, place: str, lanes: int, row: str = "%row") -> str:
+        return elemental.load(self.w, self.t, lanes, row, place)
+
+    def better(self, a: str, b: str, lanes: int) -> str:
+        return elemental.emit(self.w, EXTREMES[self.extreme], self.t, lanes, a, b)
+
+    def type(self, lanes: int) -> str:
+        return vector(register_type(self.t), lanes)
+
+    def is_better(self, a: str, b: str, lanes: int = 1) -> str:
+        """Whether elements come before others that are earlier in the row."""
+        w, ty, mask = self.w, self.type(lanes), mask_of(self.type(lanes))
+        less, greater = ("olt", "ogt") if self.t.is_floating else self._orders()
+        found = w.cmp(greater if self.extreme == "max" else less, ty, a, b)
+        if self.t.is_floating:
+            only = w.op("and", mask, w.cmp("uno", ty, a, a), w.cmp("ord", ty, b, b))
+            found = w.op("or", mask, found, only)
+        return found
+
+    def is_it(self, values: str, wanted: str, lanes: int) -> str:
+        """Which elements are the wanted one: any zero for a zero, any NaN for a NaN."""
+        w, ty = self.w, self.type(lanes)
+        if not self.t.is_floating:
+            return w.cmp("eq", ty, values, w.splat(ty, wanted))
+        is_nan = w.splat(mask_of(ty), w.cmp("uno", self.type(1), wanted, wanted))
+        nan = w.op("and", mask_of(ty), is_nan, w.cmp("uno", ty, values, values))
+        return w.op("or", mask_of(ty), nan, w.cmp("oeq", ty, values, w.splat(ty, wanted)))
+
+    def _orders(self) -> tuple[str, str]:
+        return ("slt", "sgt") if self.t.is_signed_integral else ("ult", "ugt")
+
+
+def _of_lanes(r: _Row, best: str) -> str:
+    """The extreme of the lanes of a vector."""
+    w, lanes = r.w, r.lanes
+    while lanes > 1:
+        half, ty = lanes // 2, r.type(lanes)
+        if half == 1:
+            ends = [w.extract(ty, best, k) for k in range(2)]
+        else:
+            halves = (range(half), range(half, lanes))
+            ends = [w.shuffle(ty, best, "poison", list(places)) for places in halves]
+        lanes = half
+        best = r.better(ends[0], ends[1], lanes)
+    return best
+
+
+def _emit_extreme(module: ModuleWriter, t: P, extreme: str) -> str:
+    """T extreme(ptr row, i64 n): of some elements; the name."""
+    name = f"{extreme}.{t}"
+    shown = "i8" if t is P.PRED else register_type(t)
+    w = module.function(name, [("ptr", "row"), ("i64", "n")], shown, internal=True)
+    r = _Row(w, t, extreme)
+    ty = r.type(r.lanes)
+    start = w.splat(ty, r.load("0", 1))
+    whole = w.op("and", "i64", "%n", str(-r.lanes))
+    with w.loop("0", whole, r.lanes, [(ty, start)]) as loop:
+        loop.next = [r.better(loop.carried[0], r.load(loop.index, r.lanes), r.lanes)]
+    best = _of_lanes(r, loop.results[0])
+    with w.loop(whole, "%n", 1, [(r.type(1), best)]) as loop:
+        loop.next = [r.better(loop.carried[0], r.load(loop.index, 1), 1)]
+    w.ret(shown, loop.results[0])
+    return name
+
+
+def _emit_search(module: ModuleWriter, t: P, extreme: str) -> str:
+    """i64 search(ptr row, T wanted): the first place of an element that is there; the name."""
+    name = f"search.{extreme}.{t}"
+    shown = "i8" if t is P.PRED else register_type(t)
+    params = [("ptr", "row"), (shown, "wanted"), ("i64", "n")]
+    w = module.function(name, params, "i64", internal=True)
+    r = _Row(w, t, extreme)
+    bits = f"i{r.lanes}"
+    whole = w.op("and", "i64", "%n", str(-r.lanes))
+
+    def found(place: str) -> str:
+        here = r.is_it(r.load(place, r.lanes), "%wanted", r.lanes)
+        return here if r.lanes == 1 else w.cast("bitcast", mask_of(r.type(r.lanes)), here, bits)
+
+    def step(state: list[str]) -> list[str]:
+        return [w.iadd(state[0], r.lanes), found(state[0])]
+
+    def goes_on(state: list[str]) -> str:
+        none = w.cmp("eq", bits, state[1], "0")
+        return w.op("and", "i1", none, w.cmp("slt", "i64", state[0], whole))
+
+    zero = "false" if r.lanes == 1 else "0"
+    end, hits = w.while_([("i64", "0"), (bits, zero)], goes_on, step)
+    inside = w.cmp("ne", bits, hits, "0")
+    done, rest = w.new_label("done"), w.new_label("rest")
+    w.cond_br(inside, done, rest)
+    w.label(done)
+    with w.scope():
+        module.declare(f"llvm.cttz.{bits}", bits, [bits, "i1"])
+        lane = w.value(f"call {bits} @llvm.cttz.{bits}({bits} {hits}, i1 true)")
+        lane = lane if bits == "i64" else w.cast("zext", bits, lane, "i64")
+        w.ret("i64", w.iadd(w.isub(end, r.lanes), lane))
+    w.label(rest)
+    last = w.isub("%n", 1)
+
+    def other(state: list[str]) -> str:
+        differs = w.not_("i1", r.is_it(r.load(state[0], 1), "%wanted", 1))
+        return w.op("and", "i1", differs, w.cmp("slt", "i64", state[0], last))
+
+    (place,) = w.while_([("i64", whole)], other, lambda state: [w.iadd(state[0], 1)])
+    w.ret("i64", place)
+    return name
+
+
+def _ask_for(w: FunctionWriter, place: str) -> None:
+    """Ask for what is a page behind: the processor itself does not look beyond the end of one."""
+    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {_AHEAD}", place)
+    w.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+
+
+def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
+    """void part(ptr ctx, i64 task): the place of the extreme of a part of a row, to `work`."""
+    of_block, search = _emit_extreme(module, t, extreme), _emit_search(module, t, extreme)
+    name = f"part.{extreme}.{t}"
+    w = module.function(name, [("ptr", "ctx"), ("i64", "task")], internal=True)
+    r = _Row(w, t, extreme)
+    source, _, _, work, _, n = _CONTEXT.fields(w)
+    parts = w.op("udiv", "i64", w.iadd(n, PART - 1), str(PART))
+    number = w.op("udiv", "i64", "%task", parts)
+    start = w.imul(w.isub("%task", w.imul(number, parts)), PART)
+    count = w.imin(w.isub(n, start), PART)
+    row = w.gep(r.element, source, w.iadd(w.imul(number, n), start))
+    block = _BLOCK_BYTES // t.byte_size
+    ty = r.type(1)
+
+    whole = w.op("and", "i64", count, str(-block))
+    wide, mask, bits = r.type(r.lanes), mask_of(r.type(r.lanes)), f"i{r.lanes}"
+
+    def better_of(kept: str, best: str, at: str, value: str) -> list[str]:
+        better = r.is_better(value, best, 1)
+        return [w.select(better, "i64", at, kept), w.select(better, ty, value, best)]
+
+    first = w.call(of_block, ty, [("ptr", row), ("i64", w.imin(count, block))])
+    with w.loop(str(block), whole, block, [("i64", "0"), (ty, first)]) as loop:
+        at, (kept, best) = loop.index, loop.carried
+        firsts = [(wide, r.load(w.iadd(at, k * r.lanes), r.lanes, row)) for k in range(_UNROLL)]
+        with w.loop(r.lanes * _UNROLL, block, r.lanes * _UNROLL, firsts) as inner:
+            places = [w.iadd(w.iadd(at, inner.index), k * r.lanes) for k in range(_UNROLL)]
+            values = [r.load(place, r.lanes, row) for place in places]
+            for place in places:
+                _ask_for(w, w.gep(r.element, row, place))
+            inner.next = [r.better(a, b, r.lanes) for a, b in zip(inner.carried, values)]
+        ends = list(inner.results)
+        while len(ends) > 1:
+            ends = [r.better(a, b, r.lanes) for a, b in zip(ends[::2], ends[1::2])]
+        some = r.is_better(ends[0], w.splat(wide, best), r.lanes)
+        if r.lanes > 1:
+            some = w.cmp("ne", bits, w.cast("bitcast", mask, some, bits), "0")
+
+        def improved(at: str = at, kept: str = kept, best: str = best, end: str = ends[0]):
+            return better_of(kept, best, at, _of_lanes(r, end))
+
+        old = [kept, best]
+        loop.next = w.if_else(some, ["i64", ty], improved, lambda old=old: old, likely=False)
+    rest = w.op("and", "i1", w.cmp("sgt", "i64", count, whole), w.cmp("sgt", "i64", whole, "0"))
+
+    def last() -> list[str]:
+        given = [("ptr", w.gep(r.element, row, whole)), ("i64", w.isub(count, whole))]
+        return better_of(*loop.results, whole, w.call(of_block, ty, given))
+
+    kept, best = w.if_else(rest, ["i64", ty], last, lambda: list(loop.results))
+    size = w.imin(w.isub(count, kept), block)
+    given = [("ptr", w.gep(r.element, row, kept)), (ty, best), ("i64", size)]
+    place = w.iadd(w.iadd(start, kept), w.call(search, "i64", given))
+    w.store("i64", place, w.gep("i64", work, "%task"))
+    w.ret()
+    return name
+
+
+def _emit_group(t: P, extreme: str, module: ModuleWriter) -> None:
+    part = _emit_part(module, t, extreme)
+    w = module.function(f"pyjax_first_{extreme}_{t}", _CONTEXT.parameters())
+    r = _Row(w, t, extreme)
+    ty = r.type(1)
+    context = _CONTEXT.make(w, [f"%{name}" for name in _CONTEXT.names])
+    parts = w.op("udiv", "i64", w.iadd("%n", PART - 1), str(PART))
+    tasks = w.imul("%outer", parts)
+
+    def in_parallel() -> list[str]:
+        given = [("ptr", f"@{part}"), ("ptr", context), ("i64", tasks)]
+        w.call("pyjax_parallel_for_polled", "void", given)
+        return []
+
+    def in_order() -> list[str]:
+        with w.loop("0", tasks) as loop:
+            w.call(part, "void", [("ptr", context), ("i64", loop.index)])
+        return []
+
+    many = w.cmp("sge", "i64", w.imul("%outer", "%n"), str(_PARALLEL))
+    w.if_else(many, [], in_parallel, in_order)
+    with w.loop("0", "%outer") as number:
+        row = w.gep(r.element, "%in", w.imul(number.index, "%n"))
+        found = w.gep("i64", "%work", w.imul(number.index, parts))
+
+        def at(place: str, row: str = row) -> str:
+            return elemental.load(w, r.t, 1, row, place)
+
+        place = w.load("i64", found)
+        with w.loop("1", parts, 1, [("i64", place), (ty, at(place))]) as loop:
+            place = w.load("i64", w.gep("i64", found, loop.index))
+            value = at(place)
+            better = r.is_better(value, loop.carried[1])
+            pairs = zip(("i64", ty), (place, value), loop.carried, strict=True)
+            loop.next = [w.select(better, kind, new, old) for kind, new, old in pairs]
+        place, value = loop.results
+        elemental.store(w, r.t, 1, value, "%values", number.index)
+        w.store("i32", w.cast("trunc", "i64", place, "i32"), w.gep("i32", "%places", number.index))
+    w.ret()
+
+
+def register() -> None:
+    """Declares the searches for extremes."""
+    for t in EXTREME_TYPES:
+        for extreme in EXTREMES:
+            emit = partial(_emit_group, t, extreme)
+            register_group(f"first_{extreme}_{t}", (f"pyjax_first_{extreme}_{t}",), emit)
