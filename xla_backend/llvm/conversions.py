@@ -79,8 +79,18 @@ def _round_mantissa(w: FunctionWriter, ty: str, x: str, keep: int) -> str:
 def _to_half(w: FunctionWriter, ty: str, x: str, half: str) -> str:
     """f32 lanes truncated to half. On CPUs the fence keeps LLVM from moving the truncation into
     copysign, which may then take its sign from a double by a conversion that x86 lacks."""
+    known = w.narrow_of.get(x)
+    if known is not None:
+        return known
     fenced = x if w.target.is_nvptx else w.intrinsic("arithmetic.fence", ty, x)
     return w.cast("fptrunc", ty, fenced, half)
+
+
+def _from_half(w: FunctionWriter, half: str, value: str, ty: str) -> str:
+    """Lanes of half as f32, which come back as they were where they are truncated."""
+    wide = w.cast("fpext", half, value, ty)
+    w.narrow_of[wide] = value
+    return wide
 
 
 def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
@@ -90,7 +100,7 @@ def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
     form = NARROW[t]
     if t is P.F16 and w.target.has_half:
         half = with_element(ty, "half")
-        return w.cast("fpext", half, _to_half(w, ty, x, half), ty)
+        return _from_half(w, half, _to_half(w, ty, x, half), ty)
     if t is P.BF16 and w.target.has_bfloat:
         narrow = with_element(ty, "bfloat")
         return w.cast("fpext", narrow, w.cast("fptrunc", ty, x, narrow), ty)
@@ -198,7 +208,7 @@ def from_memory(w: FunctionWriter, t: P, n: int, raw: str) -> str:
         return _wrap(w, t, ty, raw)  # the upper bits of a stored sub-byte integer mean nothing
     if t is P.F16 and w.target.has_half:
         half = vector("half", n)
-        return w.cast("fpext", half, w.cast("bitcast", raw_ty, raw, half), ty)
+        return _from_half(w, half, w.cast("bitcast", raw_ty, raw, half), ty)
     if t is P.BF16 and w.target.has_bfloat:
         narrow = vector("bfloat", n)
         return w.cast("fpext", narrow, w.cast("bitcast", raw_ty, raw, narrow), ty)

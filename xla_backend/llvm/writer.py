@@ -208,6 +208,8 @@ class FunctionWriter(IndexArithmetic):
         self._count = 0
         self._labels = 0
         self._values: dict[str, str] = {}
+        # Values that were widened without loss -> what they were made of.
+        self.narrow_of: dict[str, str] = {}
         self._scopes: list[_Scope] = [_Scope(None)]
         self.block = "entry"
         self._has_fma = self.target.has_fma
