@@ -29,6 +29,9 @@ from xla_backend.llvm.writer import FunctionWriter
 
 # Registers that lanes are put together in; LLVM cuts them where those of the machine are smaller.
 _REGISTER_BITS = 512
+_LINE, _PAGE = 64, 1 << 12
+# Of arrays that the second cache does not hold.
+_FAR_BYTES = 3 << 20
 
 
 class Emitter(Protocol):
@@ -223,6 +226,8 @@ class Access:
         if stride == 1:
             first = self._readable(w.gep(stored, base, self.e.uniform(s.index)), ty, uniform)
             raw = self._contiguous(ty, first, mask)
+            if e.streaming is not None and s.index.coefficient(e.streaming) == lanes:
+                self._ask_ahead(s.buffer, ty, first)
         elif stride == -1:
             place = w.gep(stored, base, self.e.uniform(s.index - (lanes - 1)))
             first = self._readable(place, ty, uniform)
@@ -233,6 +238,17 @@ class Access:
         else:
             raw = self._irregular(s, ty, base, mask, uniform)
         e.bind(s.result, from_memory(w, type, lanes, raw), lanes)
+
+    def _ask_ahead(self, buffer: Buffer, ty: str, place: str) -> None:
+        """Asks for what is a page behind, as the processor itself does not look beyond the end of
+        one, where an array is larger than nearby caches."""
+        w, size = self.e.w, bits_of(element(ty)) // 8
+        if buffer.size * size < _FAR_BYTES:
+            return
+        w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+        for at in range(0, lanes_of(ty) * size, _LINE):
+            ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {_PAGE + at}", place)
+            w.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
     def _readable(self, pointer: str, ty: str, guard: Value | None) -> str:
         """Where to read a row: at the pointer if the guard holds, which is the same in all lanes,

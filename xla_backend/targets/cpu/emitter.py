@@ -49,6 +49,7 @@ class KernelEmitter(AbstractKernelEmitter):
         self.lanes_of: dict[Value, int] = {}  # values in lanes; others are scalar
         self.mask: str | None = None  # lanes in use; None: all
         self.whole: str | None = None  # whether the mask holds for all lanes, if that is known
+        self.streaming: Var | None = None  # of the innermost loop of vectors, if it carries values
         self.access = Access(self)
         self.preloaded: dict[Load, str] = {}  # loads that the caller has done already
         self.registers: dict[tuple[Buffer, int], str] = {}
@@ -126,6 +127,13 @@ class KernelEmitter(AbstractKernelEmitter):
             self.emit(loop.body)  # the function is that of one block
         else:
             self.serial_loop(loop)
+
+    def serial_loop(self, loop: Loop) -> None:
+        before = self.streaming
+        # What sums and extremes read next is known, and no stores fill their time.
+        self.streaming = loop.var if self.vector_var is not None and loop.carries else None
+        super().serial_loop(loop)
+        self.streaming = before
 
     # -- lanes -------------------------------------------------------------------------------------
 
