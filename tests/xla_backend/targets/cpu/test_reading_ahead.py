@@ -1,4 +1,4 @@
-"""Sums and extremes ask for what they read a page later, where arrays are larger than nearby caches."""
+"""Sums and extremes ask for what they read a page later, where arrays are larger than caches."""
 
 import pytest
 from native_checks import module_of
