@@ -40,6 +40,7 @@ class Emitter(Protocol):
     Attributes:
       pointers: the address of each buffer.
       env: the text of each value; `vars` those of variables.
+      streaming: the variable of a loop of vectors that carries values; None elsewhere.
       vector_var: the variable that differs between `lanes`; None outside loops in lanes.
       mask: the lanes in use; None means all.
       whole: whether the mask holds for all lanes; None where nothing short says so.
@@ -49,6 +50,7 @@ class Emitter(Protocol):
     pointers: dict[Buffer, str]
     env: dict[Value, str]
     vars: dict[Var | Parameter, str]
+    streaming: Var | None
     vector_var: Var | None
     lanes: int
     mask: str | None

@@ -197,16 +197,19 @@ def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
         if r.lanes > 1:
             some = w.cmp("ne", bits, w.cast("bitcast", mask, some, bits), "0")
 
-        def improved(at: str = at, kept: str = kept, best: str = best, end: str = ends[0]):
+        def improved(
+            at: str = at, kept: str = kept, best: str = best, end: str = ends[0]
+        ) -> list[str]:
             return better_of(kept, best, at, _of_lanes(r, end))
 
         old = [kept, best]
-        loop.next = w.if_else(some, ["i64", ty], improved, lambda old=old: old, likely=False)
+        loop.next = w.if_else(some, ["i64", ty], improved, partial(list, old), likely=False)
     rest = w.op("and", "i1", w.cmp("sgt", "i64", count, whole), w.cmp("sgt", "i64", whole, "0"))
 
     def last() -> list[str]:
         given = [("ptr", w.gep(r.element, row, whole)), ("i64", w.isub(count, whole))]
-        return better_of(*loop.results, whole, w.call(of_block, ty, given))
+        kept, best = loop.results
+        return better_of(kept, best, whole, w.call(of_block, ty, given))
 
     kept, best = w.if_else(rest, ["i64", ty], last, lambda: list(loop.results))
     size = w.imin(w.isub(count, kept), block)
