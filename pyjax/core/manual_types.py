@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pyjax.core.avals import ShapedArray, Split
-from pyjax.core.axis_env import in_order
+from pyjax.core.axis_env import in_order, outside_types
 from pyjax.core.errors import fail
 
 
@@ -38,7 +38,7 @@ def state_along(aval: Any, axis: Any) -> str:
 def states_along(aval: Any, axes: Iterable[Any]) -> set[str]:
     """What a value is along these axes, but for those of which types say nothing."""
     axes = tuple(axes)
-    silent = axis_env.outside_types(axes)
+    silent = outside_types(axes)
     return {state_along(aval, axis) for axis in axes if axis not in silent}
 
 

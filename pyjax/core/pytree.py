@@ -13,7 +13,15 @@ from typing import Any
 
 from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key, register_exact_key
-from pyjax.core.tree_messages import DICT, LEAF, LIST, NONE, TUPLE, decode, encode
+from pyjax.core.tree_messages import (
+    DICT_KIND,
+    LEAF_KIND,
+    LIST_KIND,
+    NONE_KIND,
+    TUPLE_KIND,
+    decode,
+    encode,
+)
 from pyjax.core.tree_nodes import MOST_LEAF_TYPES, leaf_types, node_types, sorted_keys
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
@@ -160,7 +168,7 @@ class PyTreeDef:
             for child in treedef._children:
                 visit(child)
             kind = _MESSAGES.get(treedef._type)
-            keys = treedef._data if kind == DICT else ()
+            keys = treedef._data if kind == DICT_KIND else ()
             if kind is None or not all(type(k) is str for k in keys):
                 raise ValueError(
                     f"{_type_name(treedef)} cannot be serialized: only tuples, lists, dictionaries "
@@ -185,11 +193,11 @@ class PyTreeDef:
                 raise ValueError("no message of a PyTreeDef: a node lacks children")
             children = tuple(stack[len(stack) - arity :])
             del stack[len(stack) - arity :]
-            if kind == LEAF:
+            if kind == LEAF_KIND:
                 stack.append(LEAF)
             else:
                 stack.append(
-                    _node(kinds[kind], list(keys) if kind == DICT else None, children)
+                    _node(kinds[kind], list(keys) if kind == DICT_KIND else None, children)
                 )
         if len(stack) != 1:
             raise ValueError(f"no message of a PyTreeDef: {len(stack)} roots")
@@ -446,11 +454,11 @@ def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | Non
 
 
 _MESSAGES: dict[Any, int] = {
-    _Leaf: LEAF,
-    list: LIST,
-    _NoneNode: NONE,
-    tuple: TUPLE,
-    dict: DICT,
+    _Leaf: LEAF_KIND,
+    list: LIST_KIND,
+    _NoneNode: NONE_KIND,
+    tuple: TUPLE_KIND,
+    dict: DICT_KIND,
 }
 
 

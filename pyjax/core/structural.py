@@ -20,7 +20,7 @@ from pyjax.core.avals import (
     physical_aval,
     sharding_of_split,
 )
-from pyjax.core.axis_env import in_order
+from pyjax.core.axis_env import in_order, outside_types
 from pyjax.core.dtypes import canonicalize_dtype, float0
 from pyjax.core.errors import fail, new_error
 from pyjax.core.extended_dtypes import is_extended
@@ -175,7 +175,7 @@ def pvary(x: Any, axes: Iterable[Any]) -> Any:
         return x
     aval = abstractify(x)
     missing = frozenset(axes) - aval.vma
-    missing -= axis_env.outside_types(missing)
+    missing -= outside_types(missing)
     if missing:
         for primitive, some, _ in casts_to_vary(aval, missing):
             x = primitive.bind1(x, axes=some)

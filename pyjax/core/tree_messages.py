@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 # (arity, kind, keys): kinds of the message's enumeration.
-LEAF, LIST, NONE, TUPLE, DICT = 1, 2, 3, 4, 5
+LEAF_KIND, LIST_KIND, NONE_KIND, TUPLE_KIND, DICT_KIND = 1, 2, 3, 4, 5
 Node = tuple[int, int, Sequence[str]]
 
 
@@ -26,14 +26,14 @@ def _field(number: int, content: bytes) -> bytes:
 def encode(nodes: Sequence[Node]) -> bytes:
     """The message of nodes in postfix order.
 
-    >>> encode([(0, LEAF, ()), (1, LIST, ())])
+    >>> encode([(0, LEAF_KIND, ()), (1, LIST_KIND, ())])
     b'\\n\\x02\\x10\\x01\\n\\x04\\x08\\x01\\x10\\x02'
     """
     texts: dict[str, int] = {}
     out = b""
     for arity, kind, keys in nodes:
         body = (b"\x08" + _varint(arity) if arity else b"") + b"\x10" + _varint(kind)
-        if kind == DICT:
+        if kind == DICT_KIND:
             ids = b"".join(_varint(texts.setdefault(k, len(texts))) for k in keys)
             body += _field(3, _field(1, ids) if ids else b"")
         out += _field(1, body)
@@ -101,7 +101,7 @@ def decode(data: bytes) -> list[Node]:
             elif number == 3:
                 ids = b"".join(part for key, part in _fields(content) if key == 1)
         keys = _varints(ids)
-        if not LEAF <= kind <= DICT or any(k >= len(texts) for k in keys):
+        if not LEAF_KIND <= kind <= DICT_KIND or any(k >= len(texts) for k in keys):
             raise ValueError(f"no message of a PyTreeDef: node of kind {kind}")
         nodes.append((arity, kind, [texts[k] for k in keys]))
     return nodes

@@ -208,7 +208,6 @@ class DeviceArray(BufferHolder, core_array.Array):
 
     @property
     def format(self) -> Format:
-        """How it lies: its sharding, and its dimensions in NumPy's order."""
         return Format(Layout(tuple(range(self.ndim))), self.sharding)
 
     @property

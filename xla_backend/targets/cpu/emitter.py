@@ -128,13 +128,6 @@ class KernelEmitter(AbstractKernelEmitter):
         else:
             self.serial_loop(loop)
 
-    def serial_loop(self, loop: Loop) -> None:
-        before = self.streaming
-        # What sums and extremes read next is known, and no stores fill their time.
-        self.streaming = loop.var if self.vector_var is not None and loop.carries else None
-        super().serial_loop(loop)
-        self.streaming = before
-
     # -- lanes -------------------------------------------------------------------------------------
 
     def enter_lanes(self, var: Var, lanes: int, base: str = "0", mask: str | None = None) -> None:
@@ -169,7 +162,7 @@ class KernelEmitter(AbstractKernelEmitter):
         reads = [] if self.vector_var is None else row_reads(loop, self.vector_var)
         some_lanes = self.mask is not None and self.whole is None
         if not reads or some_lanes or self.lanes > lanes_that_fit(loop, reads, self.w.target):
-            super().serial_loop(loop)
+            self._rounds(loop)
             return
         results = [c.result for c in loop.carries]
         if self.whole is None:
@@ -177,7 +170,7 @@ class KernelEmitter(AbstractKernelEmitter):
             return
 
         def some() -> list[str]:
-            super(KernelEmitter, self).serial_loop(loop)
+            self._rounds(loop)
             return self.texts(results)
 
         def every() -> list[str]:
@@ -189,6 +182,13 @@ class KernelEmitter(AbstractKernelEmitter):
 
         types = self.carried_types(loop.carries)
         self.bind_texts(results, self.w.if_else(self.whole, types, every, some, likely=True))
+
+    def _rounds(self, loop: Loop) -> None:
+        before = self.streaming
+        # What sums and extremes read next is known, and no stores fill their time.
+        self.streaming = loop.var if self.vector_var is not None and loop.carries else None
+        super().serial_loop(loop)
+        self.streaming = before
 
     def _whole_rows(self, loop: Loop) -> dict[Load, str]:
         """What the loads of a loop in lanes get that read whole rows together."""

@@ -455,7 +455,6 @@ def _emit_direct_group(t: GemmType, kind: str, module: ModuleWriter) -> None:
 
 
 def _emit_matrix_group(t: GemmType, form: str, module: ModuleWriter) -> None:
-    emit_workspace(module)
     conv_matrix.emit_form(module, t, f"conv.{t.name}", Dims, FIELDS, form)
 
 

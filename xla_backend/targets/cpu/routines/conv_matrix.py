@@ -22,6 +22,7 @@ from xla_backend.targets.cpu.routines.gemm_context import PRODUCT, parameters
 from xla_backend.targets.cpu.routines.gemm_paths import PATHS, Path, path_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
 from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # A matrix of more elements takes too much memory, where it is larger than what it is made for.
 _MOST_ELEMENTS = 1 << 22
@@ -157,7 +158,7 @@ def emit_form(
     d = dims(w, "%dims")
     pixels, taps = _count(w, d, form.pixels), _count(w, d, form.taps)
     space = w.imul(w.imul(pixels, taps), t.source.byte_size)
-    block = w.call("pyjax.workspace.take", "ptr", [("i64", space)])
+    block = w.call(TAKE, "ptr", [("i64", space)])
     matrix = w.gep("i8", block, 64)
     unfolded = "%dims"
     if form.renamed:
@@ -174,7 +175,7 @@ def emit_form(
     values = (*sizes, matrix, *steps, "%w", step, "1", "%out", pitch, "0")
     product = [(ty, value) for (ty, _), value in zip(parameters(*PRODUCT), values, strict=True)]
     w.call_pointer("%product", "void", product)
-    w.call("pyjax.workspace.give", "void", [("ptr", block)])
+    w.call(GIVE, "void", [("ptr", block)])
     w.ret()
 
 
