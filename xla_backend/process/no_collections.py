@@ -11,10 +11,13 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # Without a global lock, generations are no lists that could be joined.
 _HAS_LISTS = not sysconfig.get_config_var("Py_GIL_DISABLED")
-# So many objects are kept without a look at them before all garbage is looked for: programs make
-# hundreds to some ten thousand.
+# So many objects at least are kept without a look at them before all garbage is looked for:
+# programs make hundreds to some ten thousand. Where there are many objects that takes long, and is
+# done when there are a quarter more, as Python does.
 _MOST_UNSEEN = 300_000
+_limit = _MOST_UNSEEN
 _unseen = 0
+_is_left_alone = not _HAS_LISTS
 
 
 def without_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -42,13 +45,15 @@ def without_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P
 def _make_old() -> None:
     """Put all objects among the old ones, which takes no look at them. The collector does not count
     these, so that here it is seen to that all garbage is looked for now and then."""
-    global _unseen
-    if not _HAS_LISTS or gc.get_freeze_count():  # what somebody else has put away stays there
+    global _limit, _unseen, _is_left_alone
+    # What somebody else has put away stays there. To count it is a walk over it: once is enough.
+    _is_left_alone = _is_left_alone or gc.get_freeze_count() > 0
+    if _is_left_alone:
         return
     _unseen += gc.get_count()[0]
-    if _unseen > _MOST_UNSEEN:
-        _unseen = 0
+    if _unseen > _limit:
         gc.collect()
+        _unseen, _limit = 0, max(_MOST_UNSEEN, len(gc.get_objects()) // 4)
         return
     gc.freeze()
     gc.unfreeze()

@@ -24,9 +24,10 @@ class Node:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_put_away():
+def _nothing_put_away(monkeypatch):
     collecting, frozen = gc.isenabled(), gc.get_freeze_count()
     gc.unfreeze()
+    monkeypatch.setattr(no_collections, "_is_left_alone", False)
     gc.enable()
     yield
     if frozen:
@@ -43,7 +44,7 @@ def test_what_was_made_is_old():
 
 def test_garbage_is_found_when_there_is_much_that_was_not_looked_at(monkeypatch):
     monkeypatch.setattr(no_collections, "_unseen", 0)
-    monkeypatch.setattr(no_collections, "_MOST_UNSEEN", 5_000)
+    monkeypatch.setattr(no_collections, "_limit", 5_000)
     first = weakref.ref(without_collections(Node))
     kept = []
     for _ in range(10):
@@ -52,13 +53,18 @@ def test_garbage_is_found_when_there_is_much_that_was_not_looked_at(monkeypatch)
         kept.append(without_collections(lambda: [[] for _ in range(1_000)]))
     assert first() is None
     assert 4 <= len(kept) <= 6
+    # The next look is when there are a quarter more.
+    assert no_collections._limit >= max(300_000, len(gc.get_objects()) // 5)
 
 
-def test_what_others_have_put_away_stays_there():
+def test_what_others_have_put_away_stays_there(monkeypatch):
     gc.freeze()
     before = gc.get_freeze_count()
     without_collections(Node)
     assert gc.get_freeze_count() >= before > 0
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("they were counted again"))
+    without_collections(Node)
+    monkeypatch.undo()
     gc.unfreeze()
 
 
