@@ -213,7 +213,7 @@ PRIVATE: dict[str, _Made] = {
     "jax._src.tree_util": _Made(
         ("pyjax.tree_util",),
         {
-            "_registry": "pyjax.core.pytree:_registry",
+            "_registry": "pyjax.core.tree_nodes:node_types",
             "flatten_one_level": "pyjax.core.tree_util:flatten_one_level",
         },
     ),
