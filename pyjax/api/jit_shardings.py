@@ -14,6 +14,7 @@ from pyjax.core.tree_util import (
     keystr,
     tree_flatten,
     tree_flatten_with_path,
+    tree_map,
 )
 from pyjax.interpreters.staging import trace_to_jaxpr
 from pyjax.interpreters.traced_function import TracedFunction
@@ -24,6 +25,7 @@ from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.placement import argument_over
 from pyjax.runtime.refs import DeviceRef
 from pyjax.runtime.result_layouts import Place, ProgramLayouts, Shardings, result_shardings
+from pyjax.sharding.layouts import Format, Layout
 from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, get_abstract_mesh
 from pyjax.sharding.partition_spec import PartitionSpec
 from pyjax.sharding.shardings import (
@@ -50,8 +52,10 @@ class JitShardings:
     """
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
-        self.inputs = tuple(inputs) if isinstance(inputs, list) else inputs
-        self._outputs = outputs
+        self.inputs = _without_layouts("in_shardings", inputs)
+        if isinstance(self.inputs, list):
+            self.inputs = tuple(self.inputs)
+        self._outputs = outputs = _without_layouts("out_shardings", outputs)
         for name, tree in (("in_shardings", self.inputs), ("out_shardings", outputs)):
             for path, leaf in tree_flatten_with_path(tree)[0]:
                 if not isinstance(leaf, (Device, Sharding, PartitionSpec)):
@@ -192,6 +196,23 @@ class JitShardings:
             return []
         avals = traced.out_avals
         return _spread("results", self._outputs, tree_unflatten(traced.out_tree, avals), avals)
+
+
+def _without_layouts(name: str, tree: Any) -> Any:
+    """With the shardings of formats in their place: all arrays lie in NumPy's order.
+
+    Raises:
+      NotImplementedError: a format wants another order.
+    """
+
+    def sharding(leaf: Any) -> Any:
+        if not isinstance(leaf, Format):
+            return leaf
+        if isinstance(leaf.layout, Layout):
+            leaf.layout.check_order(name)
+        return leaf.sharding
+
+    return tree_map(sharding, tree, is_leaf=_is_none)
 
 
 def _constrained(

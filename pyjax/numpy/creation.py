@@ -141,7 +141,7 @@ def _placed_like(
     name: str, a: Any, out: Array, weak: bool, device: Any, out_sharding: Any
 ) -> Array:
     """Where `a` was put, unless the user says otherwise."""
-    if device is None and out_sharding is None:
+    if device is None and out_sharding is None and not isinstance(out, Tracer):
         device = where_it_lies(a, out.shape, weak)
     return result_as(name, out, device, out_sharding)
 

@@ -124,7 +124,7 @@ def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> Ar
     spec = None if ref is None else ref()
     if spec is None:
         if type(aval) is MeshArray:
-            return array_spec(aval.with_split(None), device, committed)
+            return array_spec(aval.update(vma=frozenset()).with_split(None), device, committed)
         spec = _specs.intern(key, ArraySpec(aval, device, committed))
     return spec
 

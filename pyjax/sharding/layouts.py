@@ -54,7 +54,15 @@ class Layout:
                 "Length of major_to_minor and the rank of the value should match. Got "
                 f"major_to_minor={order} and shape={shape}",
             )
-        if order != tuple(range(len(shape))) or self.tiling:
+        self.check_order(name)
+
+    def check_order(self, name: str) -> None:
+        """Refuse another order than NumPy's, whatever is to lie so.
+
+        Raises:
+          NotImplementedError: it is one, or has tiles.
+        """
+        if self.major_to_minor != tuple(range(len(self.major_to_minor))) or self.tiling:
             fail(
                 NotImplementedError,
                 f"{name}: {self}.",

@@ -81,15 +81,24 @@ class _Runs(threading.local):
 
 
 _runs = _Runs()
+_of_all_threads: list[CallLog] = []
+
+
+def _current() -> CallLog:
+    """That of the program which runs on this thread. Those of several devices run on threads of
+    their own, too, for a caller whose log was begun last."""
+    return (_runs.logs or _of_all_threads)[-1]
 
 
 @contextmanager
 def writing(log: CallLog) -> Iterator[None]:
     """While a program runs for its caller."""
     _runs.logs.append(log)
+    _of_all_threads.append(log)
     try:
         yield
     finally:
+        _of_all_threads.remove(log)
         _runs.logs.remove(log)
 
 
@@ -129,10 +138,10 @@ def bind_remembered(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     is_pure = not eqn.effects
 
     def function(*args: Any) -> list[np.ndarray]:
-        return _runs.logs[-1].call(callback, is_pure, args)
+        return _current().call(callback, is_pure, args)
 
     def writing_function(operands: list[np.ndarray], results: list[np.ndarray]) -> None:
-        log = _runs.logs[-1]
+        log = _current()
         returning = callback.with_function(partial(_returned, callback, results))
         for result, known in zip(results, log.call(returning, is_pure, operands)):
             np.copyto(result, known)

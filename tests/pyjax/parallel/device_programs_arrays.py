@@ -392,6 +392,15 @@ PROGRAMS = {
         assert jnp.zeros_like(x, device=over(P())).sharding == over(P())
         weak = pyjax.device_put(3.0, devices[2])
         assert jnp.zeros_like(weak).devices() == {devices[0]}
+        # In a program that is traced nothing is said of where it lies.
+        like = lambda v: v + jnp.ones_like(x)
+        assert pyjax.jit(like)(DATA).devices() == {devices[0]}
+        assert pyjax.jit(like)(pyjax.device_put(DATA, devices[3])).devices() == {devices[3]}
+        part = lambda v: v + jnp.full_like(x, 2)[:4] + lax.full_like(x, 3)[:4]
+        mapped = pyjax.shard_map(part, mesh=mesh, in_specs=P("a"), out_specs=P("a"))
+        for run in (mapped, pyjax.jit(mapped)):
+            assert np.array_equal(run(x), DATA + 5)
+        assert np.array_equal(pyjax.pmap(lambda v: v + jnp.ones_like(x)[0])(DATA), DATA + 1)
         moments = pyjax.tree.map(jnp.zeros_like, {"w": x, "b": there})
         assert moments["w"].sharding == over(P("a")) and moments["b"].devices() == {devices[3]}
     """,
@@ -400,6 +409,13 @@ PROGRAMS = {
         assert x.format.sharding == over(P("a"))
         assert x.format.layout.major_to_minor == (0, 1)
         assert np.array_equal(pyjax.device_put(DATA, x.format), DATA)
+        from pyjax.experimental.layout import Format, Layout
+        wanted = put(DATA, P("b")).format
+        f = pyjax.jit(lambda v: v + 1, in_shardings=x.format, out_shardings=wanted)
+        assert f(DATA).sharding == over(P("b"))
+        turned = Format(Layout((1, 0)), over(P("a")))
+        assert raises(NotImplementedError, "in_shardings: Layout",
+                      lambda: pyjax.jit(lambda v: v, in_shardings=turned))
         assert jnp.ones(3).format.sharding == jnp.ones(3).sharding
     """,
     "filled arrays": """

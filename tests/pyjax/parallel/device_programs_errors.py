@@ -32,6 +32,18 @@ PROGRAMS = {
                         assert raises(FloatingPointError, found, lambda: run(value))
             assert raises(FloatingPointError, found, lambda: by_device(negative))
             assert np.isfinite(np.asarray(pyjax.jit(total)(abs(negative)))).all()
+        repeated = at(lambda v: lax.fori_loop(0, 4, lambda i, c: jnp.log(c), v + 2), P("b"))
+        carried = at(lambda v: lax.scan(lambda c, _: (jnp.log(c), None), v + 2, None, 4)[0], P("b"))
+        twice = lambda v: pyjax.pure_callback(lambda w: np.asarray(w) * 2, v, v)
+        with pyjax.debug_nans(True):
+            for f, loop in ((repeated, "fori_loop"), (carried, "scan")):
+                assert raises(FloatingPointError, "(?s)in log.*in iteration . of " + loop,
+                              lambda: pyjax.jit(f)(abs(negative)))
+            # What Python gives is remembered for the search.
+            for f in (twice, at(twice, P("b"))):
+                assert np.array_equal(pyjax.jit(f)(abs(negative)), 2 * abs(negative))
+                assert raises(FloatingPointError, "nan.*in log",
+                              lambda: pyjax.jit(lambda v: jnp.log(f(v)))(put(negative, P("b"))))
         with pyjax.debug_infs(True):
             zero = put(np.float32([1, 2, 3, 4, 5, 0, 7, 8]), P("b"))
             invert = pyjax.jit(at(lambda v: 1 / v, P("b")))
