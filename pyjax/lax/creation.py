@@ -15,7 +15,6 @@ from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.manual_types import without_sums
 from pyjax.core.structural import as_split, pvary, random_wrap_p
-from pyjax.core.trace import Tracer
 from pyjax.interpreters.rules import ZERO_TANGENT, Unsupported, define_primitive
 from pyjax.lax.arithmetic import add
 from pyjax.lax.common import (
@@ -182,8 +181,8 @@ def full_like(
     split = without_sums(aval).split
     if sharding is None and split is not None and target == aval.shape:
         result = as_split(result, split)
-    if sharding is None and not isinstance(result, Tracer):
-        sharding = where_it_lies(x, target, weak)
+    if sharding is None:
+        sharding = where_it_lies(x, result, weak)
     return result_on(pvary(result, aval.vma) if aval.vma else result, sharding)
 
 

@@ -29,10 +29,12 @@ def padded(spec: PartitionSpec, ndim: int) -> PartitionSpec:
     return spec.update(partitions=entries)
 
 
-def where_it_lies(x: Any, shape: tuple[int, ...], weak: bool) -> Sharding | None:
-    """The `device=` of an array that is made like `x`: where that was put, or is to lie, if the
-    new one has its shape and a dtype of its own; None: anywhere."""
-    if weak or isinstance(x, Tracer) or not getattr(x, "committed", True) or np.shape(x) != shape:
+def where_it_lies(x: Any, made: Any, weak: bool) -> Sharding | None:
+    """The `device=` of an array that was made like `x`: where that was put, or is to lie, if the
+    new one has its shape, a dtype of its own, and is not traced; None: anywhere."""
+    if weak or isinstance(x, Tracer) or isinstance(made, Tracer) or np.shape(x) != made.shape:
+        return None
+    if not getattr(x, "committed", True):
         return None
     sharding: Sharding | None = getattr(x, "sharding", None)
     if isinstance(sharding, NamedSharding):

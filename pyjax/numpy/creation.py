@@ -141,8 +141,8 @@ def _placed_like(
     name: str, a: Any, out: Array, weak: bool, device: Any, out_sharding: Any
 ) -> Array:
     """Where `a` was put, unless the user says otherwise."""
-    if device is None and out_sharding is None and not isinstance(out, Tracer):
-        device = where_it_lies(a, out.shape, weak)
+    if device is None and out_sharding is None:
+        device = where_it_lies(a, out, weak)
     return result_as(name, out, device, out_sharding)
 
 
