@@ -7,7 +7,6 @@ trace. Layer: profiler.
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from pyjax.runtime import program as programs
 from pyjax.runtime.program import Program
 from xla_backend.passes import base as passes
 from xla_backend.passes.base import PassRun
+from xla_backend.process.instances import instances_of
 
 
 class Span(NamedTuple):
@@ -76,7 +76,7 @@ class Recorder:
         monitoring.register_event_time_span_listener(self._stage)
         passes.pass_listeners.append(self._pass)
         programs.watchers.append(self)
-        for known in [x for x in gc.get_objects() if type(x) is Program]:
+        for known in instances_of(Program):
             self.made(known)
 
     def stop(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyjax._config import options
 from pyjax.runtime.array import DeviceArray
+from xla_backend.process.instances import instances_of
 
 logger = logging.getLogger(__name__)
 # Of the collection that is running, if it is watched: the arrays that it could free.
@@ -25,10 +26,8 @@ def _watch(phase: str, info: dict[str, Any]) -> None:
         return
     if phase == "start":
         _candidates.clear()
-        for generation in range(info["generation"] + 1):
-            for x in gc.get_objects(generation):
-                if type(x) is DeviceArray:
-                    _candidates.append((weakref.ref(x), x.aval.str_short()))
+        for x in instances_of(DeviceArray):
+            _candidates.append((weakref.ref(x), x.aval.str_short()))
         return
     freed = [text for reference, text in _candidates if reference() is None]
     _candidates.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import gc
 import os
 import pickle
@@ -46,10 +47,36 @@ X = jnp.zeros((N, N))
 QUEUE = queue_of(pyjax.devices()[0])
 
 
+class _TooSoon(AssertionError):
+    """A result was there before the thread that asked for it went on, as happens to threads that
+    have to wait for a processor."""
+
+
+def on_time(test: Callable[..., None]) -> Callable[..., None]:
+    """A test in which something must be under way: again, where it was over too soon."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        for _ in range(9):
+            with contextlib.suppress(_TooSoon):
+                return test(*args, **kwargs)
+        return test(*args, **kwargs)
+
+    return run
+
+
+def assert_pending(*arrays: Any) -> None:
+    if any(x.is_ready() for x in arrays):
+        raise _TooSoon
+
+
 def slow(x: Any, times: int = TIMES) -> Any:
     """x + times / 2, after some hundredths of a second."""
-    result = turns(x, times)
-    assert not result.is_ready()
+    for _ in range(9):
+        result = turns(x, times)
+        if not result.is_ready():
+            break
+    assert_pending(result)
     return result
 
 
@@ -84,12 +111,15 @@ def alarm(seconds: float, handler: Callable[..., object] | None = None) -> Itera
 # -- coming back -----------------------------------------------------------------------------------
 
 
+@on_time
 def test_a_call_comes_back_before_its_result_is_there() -> None:
     start = time.perf_counter()
     x = slow(slow(slow(X)))
     back = time.perf_counter() - start
     assert x.block_until_ready() is x
-    assert x.is_ready() and back < (time.perf_counter() - start) / 2
+    assert x.is_ready()
+    if back > (time.perf_counter() - start) / 2:
+        raise _TooSoon
     assert float(x[3, 4]) == expected(TIMES, TIMES, TIMES)
 
 
@@ -107,15 +137,16 @@ def test_short_programs_come_back_when_they_are_done() -> None:
     assert turns(X, 1).block_until_ready().is_ready()
     assert turns(X, 1).is_ready()  # it was short the last time
     assert turns(X, TIMES).is_ready()
-    assert not turns(X, TIMES).is_ready()  # it was long
+    slow(X)  # it was long
 
 
+@on_time
 def test_short_programs_that_use_pending_results_come_back_as_well() -> None:
     use = lambda x: (x + 1)[0] * 2
     use(X).sum().block_until_ready()  # compiled
     x = slow(X)
     y = use(x)
-    assert not y.is_ready() and not x.is_ready()
+    assert_pending(y, x)
     assert float(y.sum()) == pytest.approx((TIMES + 2) * N)
 
 
@@ -150,12 +181,13 @@ def test_every_use_waits(use: Callable[[Any], object]) -> None:
     assert x.tolist()[5][5] == expected()
 
 
+@on_time
 def test_to_ask_what_an_array_is_waits_for_nothing() -> None:
     x = slow(X)
     assert (x.shape, x.dtype, x.nbytes, x.device.id) == ((N, N), np.float32, 4 * N * N, 0)
     assert x.sharding.device_set == {pyjax.devices()[0]} and not x.is_deleted()
     x.copy_to_host_async()
-    assert not x.is_ready()
+    assert_pending(x)
 
 
 def test_moving_it_to_another_device_waits() -> None:
@@ -244,13 +276,15 @@ def test_programs_in_a_row_share_their_scratch_memory() -> None:
 _next = pyjax.jit(lambda x, n: lax.fori_loop(0, n, lambda i, c: c + 0.5, x), donate_argnums=0)
 
 
+@on_time
 def test_a_loop_that_donates_stays_in_place() -> None:
     x = X.copy()
     place = x.unsafe_buffer_pointer()
     _next(X.copy(), TIMES).block_until_ready()
     for _ in range(4):
         before, x = x, _next(x, TIMES)
-        assert before.is_deleted() and not x.is_ready()
+        assert before.is_deleted()
+        assert_pending(x)
     assert x.unsafe_buffer_pointer() == place
     assert float(x[0, 0]) == expected(*[TIMES] * 4)
 
@@ -337,11 +371,12 @@ def test_a_failure_comes_at_each_wait_and_names_the_call() -> None:
 # -- signals ---------------------------------------------------------------------------------------
 
 
+@on_time
 def test_a_handler_ends_the_wait_and_not_the_program() -> None:
     x = slow(slow(X, 3 * TIMES))
     with alarm(0.02), pytest.raises(InterruptedError):
         x.block_until_ready()
-    assert not x.is_ready()
+    assert_pending(x)
     assert float(x[0, 0]) == expected(TIMES, 3 * TIMES)
 
 
@@ -540,11 +575,12 @@ def _warm_refs() -> None:
     _read(ref, TIMES).block_until_ready()
 
 
+@on_time
 def test_references_hold_what_is_being_computed() -> None:
     x = slow(X)
     ref = pyjax.new_ref(x)
     read = ref[...]
-    assert not (x.is_ready() or read.is_ready())
+    assert_pending(x, read)
     assert float(read[0, 0]) == expected() == float(x[0, 0])
     ref[...] = slow(X, 2 * TIMES)
     assert float(pyjax.freeze(ref)[0, 0]) == expected(2 * TIMES)

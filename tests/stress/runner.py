@@ -71,5 +71,5 @@ def run_scenario(name: str, seed: int, seconds: float) -> Outcome:
             process.wait()
         took = time.monotonic() - start
         output.seek(0)
-        text = output.read()[-8000:].decode(errors="replace")
+        text = output.read()[-40_000:].decode(errors="replace")
     return Outcome(name, seed, seconds, took, status, text)

@@ -3,6 +3,7 @@ process."""
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import signal
@@ -212,6 +213,7 @@ class Workers:
         for thread in self.threads:
             thread.join(60)
             if thread.is_alive():
+                faulthandler.dump_traceback()  # of all threads
                 raise AssertionError("a thread hangs")
         if self.failures:
             raise AssertionError("\n".join(self.failures))

@@ -51,9 +51,12 @@ def _make_old() -> None:
     if _is_left_alone:
         return
     _unseen += gc.get_count()[0]
-    if _unseen > _limit:
+    looking = _unseen > _limit
+    if looking:
         gc.collect()
-        _unseen, _limit = 0, max(_MOST_UNSEEN, len(gc.get_objects()) // 4)
-        return
-    gc.freeze()
-    gc.unfreeze()
+    try:
+        gc.freeze()
+        if looking:
+            _unseen, _limit = 0, max(_MOST_UNSEEN, gc.get_freeze_count() // 4)
+    finally:
+        gc.unfreeze()

@@ -10,7 +10,6 @@ them.
 
 from __future__ import annotations
 
-import gc
 import itertools
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.topology import ALONE, Topology
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
+from xla_backend.process.instances import instances_of
 from xla_backend.runtime.buffer import Buffer, BufferHolder, BufferKind
 from xla_backend.runtime.memory import SizeClass
 from xla_backend.runtime.pending import Job, Origin
@@ -36,11 +36,8 @@ _runs = itertools.count(1)
 
 
 def live_holders() -> list[BufferHolder]:
-    """What holds a buffer that was neither deleted nor donated. The garbage collector knows them,
-    so that arrays need no list of their own."""
-    everything = gc.get_objects()
-    # Proxies of other libraries lie about their class, and run code when asked: type(x) does not.
-    return [x for x in everything if issubclass(type(x), BufferHolder) and not x.is_deleted()]
+    """What holds a buffer that was neither deleted nor donated."""
+    return [x for x in instances_of(BufferHolder) if not x.is_deleted()]
 
 
 _NO_BYTES = np.zeros(0, np.uint8)
@@ -524,9 +521,7 @@ class AbstractClient:
 
     def live_executables(self) -> list[LoadedExecutable]:
         """The programs for its devices that somebody holds."""
-        everything = gc.get_objects()
-        found = [x for x in everything if issubclass(type(x), LoadedExecutable)]
-        return [x for x in found if x.device.client is self]
+        return [x for x in instances_of(LoadedExecutable) if x.device.client is self]
 
     def defragment(self) -> None:
         """Move arrays together. Memory here has no gaps that pages do not close."""

@@ -45,12 +45,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from time import monotonic
 from typing import Any, TypeVar
 
-from xla_backend.process.finalizers import handing_over, reading
+from xla_backend.process.finalizers import handing_over, handing_over_then
 from xla_backend.runtime.buffer import Buffer, OutOfMemory
 from xla_backend.runtime.pages import (
     PAGE_BYTES,
@@ -225,14 +226,8 @@ class _MappedClass(SizeClass):
         self.hot_until = 0.0
 
     def _block_type(self) -> type[Block]:
-        freed = self._freed
-        members = {
-            "__slots__": (),
-            "_keep": property(self.free.append),
-            "_look": property(lambda block: freed(self)),
-            "__del__": reading("_keep", "_look"),
-        }
-        return type(f"Block{self.size}", (Block,), members)
+        members = handing_over_then(self.free.append, partial(self._freed, self))
+        return type(f"Block{self.size}", (Block,), {"__slots__": (), **members})
 
     def used_bytes(self) -> int:
         return (len(self.mapped) - len(self.free)) * self.size
