@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import repeat
 from operator import attrgetter, call, itemgetter
@@ -40,10 +40,13 @@ def handing_over(receive: Callable[[Any], object]) -> Any:
 
 
 def handing_over_then(
-    receive: Callable[[Any], object], then: Callable[[], object]
+    receive: Callable[[Any], object],
+    then: Callable[[], object],
+    wanted: Iterator[bool] | None = None,
 ) -> dict[str, Any]:
     """Members of a class whose objects go to `receive(self)`, as with `handing_over`, after which
-    `then()` runs, which may be of Python.
+    `then()` runs, which may be of Python: each time, or if the next of `wanted`, which is not, is
+    true.
 
     In the main thread it runs a moment later, between two byte codes of whatever goes on there, so
     that what a signal handler raises meanwhile arrives; once for all objects that went till then.
@@ -59,6 +62,8 @@ def handing_over_then(
     ways = (then, posted.__next__)
     here = map(_in_main_thread.get, map(call, repeat(threading.get_ident)), repeat(False))
     taken = map(call, map(ways.__getitem__, here))
+    if wanted is not None:
+        taken = map(call, map((bool, taken.__next__).__getitem__, wanted))  # bool() is nothing
     return {
         "_received": property(receive),
         "_then": property(partial(next, taken)),  # called with self, which `next` does not return

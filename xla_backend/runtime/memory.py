@@ -47,7 +47,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import repeat
-from operator import itemgetter
+from operator import attrgetter, gt, itemgetter
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -226,8 +226,15 @@ class _MappedClass(SizeClass):
         self.hot_until = 0.0
 
     def _block_type(self) -> type[Block]:
-        members = handing_over_then(self.free.append, partial(self._freed, self))
+        members = handing_over_then(
+            self.free.append, partial(self._freed, self), self._wants_look()
+        )
         return type(f"Block{self.size}", (Block,), {"__slots__": (), **members})
+
+    def _wants_look(self) -> Iterator[bool] | None:
+        """Whether blocks are to be returned, each time it is asked, without byte code. None: to be
+        looked at each time."""
+        return map(gt, map(len, repeat(self.free)), map(attrgetter("bound"), repeat(self)))
 
     def used_bytes(self) -> int:
         return (len(self.mapped) - len(self.free)) * self.size
@@ -277,6 +284,9 @@ class _LargeClass(_MappedClass):
         super().__init__(*arguments)
         self.take_free = self.take
         self.take = [].pop
+
+    def _wants_look(self) -> None:
+        return None
 
 
 class MemoryPool:
@@ -416,8 +426,6 @@ class MemoryPool:
 
     def _medium_freed(self, kind: _MappedClass) -> None:
         """Return the free blocks of a medium class beyond its bound."""
-        if len(kind.free) <= kind.bound:
-            return
         now = self._clock()
         if now > kind.hot_until:
             kind.bound = MEDIUM_BYTES // kind.size

@@ -97,6 +97,17 @@ def test_what_runs_after_an_object_was_received(where):
     assert seen == [[0], [0, 1], [0, 1, 2]]
 
 
+def test_it_runs_when_it_is_wanted():
+    gone, seen = [], []
+    wanted = iter([False, True, False])
+    members = handing_over_then(gone.append, lambda: seen.append(list(gone)), wanted)
+    kind = type("Thing", (int,), {"__slots__": (), **members})
+    for number in range(3):
+        kind(number)
+        some_byte_code()
+    assert gone == [0, 1, 2] and seen == [[0, 1]]
+
+
 def test_what_it_raises_is_raised_where_the_main_thread_is():
     gone = []
 
