@@ -35,6 +35,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
@@ -418,27 +419,34 @@ class InternTable(Generic[K, V]):
         refs = self.refs
         while self._gone:
             try:
-                dead = self._gone.popleft()
+                _news.append((self._remove, self._gone.popleft()))
             except IndexError:
                 break  # another thread does the same
-            _remove(refs, dead)
         ref = _KeyedRef(value, self._gone.append)
         ref.key = key
         while True:
+            _settle()
             present = refs.setdefault(key, ref)
             if present is ref:
                 return value
             found = present()
             if found is not None:
                 return found
-            _remove(refs, present)
+            _news.append((self._remove, present))
+            if not _turn:
+                if _holder == threading.get_ident():  # whom a signal handler interrupts
+                    self._remove(present, [])
+                else:
+                    time.sleep(0)
 
-
-def _remove(refs: dict[Any, _KeyedRef], dead: _KeyedRef) -> None:
-    key = dead.key
-    # No call between looking and removing, after which a signal handler could run.
-    if key in refs and refs[key] is dead:
-        del refs[key]
+    def _remove(self, dead: _KeyedRef, dropped: list[Any]) -> None:
+        """Take a reference to nothing out. Done by who has the turn: hashing a key may be byte
+        code, within which other threads go on."""
+        refs, key = self.refs, dead.key
+        if refs.get(key) is dead:
+            removed = refs.pop(key, None)
+            if removed is not None and removed is not dead:  # a signal handler was here
+                refs.setdefault(key, removed)
 
 
 _FOR_GOOD = 1 << 62

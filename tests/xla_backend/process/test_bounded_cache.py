@@ -285,6 +285,42 @@ def test_interned_objects_live_as_long_as_their_users():
     assert len(table.refs) <= 2
 
 
+def test_interned_objects_of_keys_that_are_hashed_by_byte_code():
+    """Other threads go on within a hash: they took out what one had just looked at (a KeyError),
+    or it took out what they had put in its place (two objects of one key)."""
+
+    class Key:
+        def __hash__(self):
+            time.sleep(0)  # lets others go on
+            return 1
+
+        def __eq__(self, other):
+            return type(other) is Key
+
+    table, key = InternTable(), Key()
+    held = {}  # thread -> what it holds
+    apart = []
+
+    def work(number):
+        for _ in range(300):
+            held[number] = table.intern(key, Thing())
+            held[number] = table.intern(Key(), held[number])
+            others = [thing for thing in list(held.values()) if thing is not None]
+            if any(thing is not held[number] for thing in others):
+                apart.append(others)
+            others.clear()
+            held[number] = None
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        together(*[lambda number=number: work(number) for number in range(6)])
+    finally:
+        sys.setswitchinterval(interval)
+    assert not apart
+    assert len(table.refs) <= 1
+
+
 def test_once():
     made = []
 
