@@ -557,9 +557,11 @@ def _intern(values: tuple[Any, ...]) -> ContextKey:
 
 
 def _remove_key(values: tuple[Any, ...], gone: weakref.ref[ContextKey]) -> None:
-    # No call between looking and removing, after which a signal handler could run.
-    if values in _context_keys and _context_keys[values] is gone:
-        del _context_keys[values]
+    # Hashing values may be byte code, within which other threads go on.
+    if _context_keys.get(values) is gone:
+        removed = _context_keys.pop(values, None)
+        if removed is not None and removed is not gone:
+            _context_keys.setdefault(values, removed)
 
 
 def trace_context() -> ContextKey:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,7 @@ def test_precedence(restore: None) -> None:
 def test_environment_then_flag_then_update() -> None:
     code = """
 import sys
+import time
 from config import config
 print(config.jax_random_seed_offset, config.explain("random_seed_offset"))
 config.parse_flags_with_absl()
@@ -265,3 +267,23 @@ def test_find_accepts_names_without_prefix() -> None:
         == "check_vma"
     )
     assert find("pyjax_mock_num_gpu_processes").name == "mock_num_gpu_processes"
+
+
+def test_keys_of_values_that_are_hashed_by_byte_code() -> None:
+    """Threads that took out the key of nothing, while another one was at it, got a KeyError."""
+
+    class Value:
+        def __hash__(self) -> int:
+            time.sleep(0)  # lets others go on
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            return type(other) is Value
+
+    def work() -> None:
+        for _ in range(200):
+            key = registry._intern((Value(),))
+            assert registry._intern((Value(),)).values == key.values
+            del key
+
+    together(*[work] * 6)
