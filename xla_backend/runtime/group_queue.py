@@ -66,19 +66,19 @@ class _Run:
         self.job: Callable[[], GroupJob | None] = lambda: None
 
     def run(self) -> None:
-        """On the queue's thread, once."""
+        """On the queue's thread, once. Raises nothing: those behind it would wait for ever."""
         work, context = self._work, self._context
         if self.is_over or work is None or context is None:
             return
-        error = next((run.error for run in self._after if run.error is not None), None)
-        if error is None:
-            start = time.perf_counter_ns()
-            try:
+        error: tuple[Origin, str] | None = None
+        try:
+            error = next((run.error for run in self._after if run.error is not None), None)
+            if error is None:
+                start = time.perf_counter_ns()
                 context.run(self._task.run, work)
                 self._origin.took(time.perf_counter_ns() - start)
-            except BaseException as failure:
-                text = STOPPED if self._task.is_interrupted else str(failure)
-                error = (self._origin, text or type(failure).__name__)
+        except BaseException as failure:
+            error = (self._origin, STOPPED if self._task.is_interrupted else _text(failure))
         del work, context  # they refer to what it used
         self.end(error)
 
@@ -100,6 +100,14 @@ class _Run:
         """Wait so long for its end, or less."""
         if self._finished.acquire(timeout=min(seconds, _SLICE)):
             self._finished.release()
+
+
+def _text(failure: BaseException) -> str:
+    kind = type(failure).__name__
+    try:
+        return str(failure) or kind
+    except Exception:  # of the failure's own class
+        return f"{kind}, which raises where it is asked for its text"
 
 
 class GroupJob(Job):

@@ -72,6 +72,22 @@ def test_programs_run_in_order_and_an_error_passes_to_those_that_come_after(queu
             job.wait()
 
 
+def test_an_error_without_a_text_ends_its_program_alone(queue):
+    class Mute(Exception):
+        def __str__(self):
+            raise KeyError
+
+    def fail():
+        raise Mute
+
+    assert queue.takes(())
+    failed = queue.submit(fail, (), Caller())
+    last = queue.submit(nothing, (), Caller())
+    last.wait()
+    with pytest.raises(RuntimeError, match="Mute, which raises"):
+        failed.wait()
+
+
 def test_who_is_interrupted_before_a_full_queue_does_not_stand_there_again(queue, monkeypatch):
     """The next program does not get in line behind one that may take for ever."""
     begun, go_on = threading.Event(), threading.Event()
