@@ -33,7 +33,7 @@ class SourceLocations:
         self._joined: dict[tuple[Frame, Frame | None], Frame] = {}
         self._numbers: dict[tuple[Frame, int], int] = {}
         self._codes: dict[int, CodeType] = {}  # a code object's hash is made from all its contents
-        self._numbering: FrameNumbering[_Place] = FrameNumbering(self._look_up)
+        self._numbering: FrameNumbering[_Place] = FrameNumbering()
         self._positions: dict[int, list[tuple[int | None, ...]]] = {}
 
     def under(self, place: Frame | None, caller: Frame | None) -> Frame | None:
@@ -70,7 +70,7 @@ class SourceLocations:
     def tables(self) -> SourceTables:
         """Of all that has metadata; nothing gets any after that."""
         self._numbers, self._joined = {}, {}  # they keep frames
-        return self._numbering.tables()
+        return self._numbering.tables(self._look_up)
 
     def _key(self, place: Frame) -> _Place:
         code = place.code

@@ -227,8 +227,9 @@ class Program:
     def bring_from(self, given: Sequence[ArraySpec]) -> None:
         """Arguments are of these kinds: from now on each call moves those that lie in memory which
         the program does not reach."""
-        wanted = self.in_shardings[: len(given)]
-        self.wrap(lambda call: bringing(call, given, self._device, wanted, self.donated))
+        wanted, device, donated = self.in_shardings[: len(given)], self._device, self.donated
+        # It does not hold the program, which holds it: what nobody runs any more goes at once.
+        self.wrap(lambda call: bringing(call, given, device, wanted, donated))
 
     @property
     def is_plain(self) -> bool:

@@ -399,6 +399,17 @@ class Computation:
         assert len(order) == len(self._instructions) and all(i in self._instructions for i in order)
         self._instructions = dict.fromkeys(order)
 
+    def take_apart(self) -> None:
+        """Let go of all instructions, and each of them of the others."""
+        for node in self._instructions:
+            node.parent = None
+            node.operands, node.called = [], []
+            node.users.clear()
+            node.annotations = None
+        self.root = None
+        self.parameters = []
+        self._instructions = {}
+
     def inline(
         self, callee: Computation, arguments: list[Instruction], caller: OpMetadata = NO_METADATA
     ) -> Instruction:

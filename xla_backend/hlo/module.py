@@ -46,6 +46,7 @@ class HloModule:
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None
     # Names that computations have or had; None until one is added.
     _names: NameUniquer | None = field(default=None, init=False, repr=False)
+    _dropped: list[Computation] = field(default_factory=list, init=False, repr=False)
 
     def __str__(self) -> str:
         """HLO text that parses back; `hlo.printer.module_to_text` has other styles."""
@@ -104,7 +105,17 @@ class HloModule:
         for computation in dropped:
             computation.module = None
         self.computations = live
+        self._dropped += dropped
         return bool(dropped)
+
+    def forget_dropped(self) -> None:
+        """Take the computations apart that were dropped and that nobody took up again, once nobody
+        looks at them: they go at once then, and the cycle collector need not look for them."""
+        live = set(self.post_order())
+        for computation in self._dropped:
+            if computation.module is None and computation not in live:
+                computation.take_apart()
+        self._dropped = []
 
     def callers(self) -> dict[Computation, list[Instruction]]:
         """Which instructions call each computation."""

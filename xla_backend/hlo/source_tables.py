@@ -207,14 +207,9 @@ def _dangling(title: str, number: int, field: str, referred: int, target: str) -
 
 
 class FrameNumbering(Generic[_Key]):
-    """Numbers stack frames as they are met, for tables to be.
+    """Numbers stack frames as they are met, for tables to be."""
 
-    Args:
-      look_up: the place that a key stands for.
-    """
-
-    def __init__(self, look_up: Callable[[_Key], SourcePlace]) -> None:
-        self._look_up = look_up
+    def __init__(self) -> None:
         self._locations: dict[_Key, int] = {}
         self._frames: dict[tuple[int, int], int] = {}
 
@@ -223,9 +218,9 @@ class FrameNumbering(Generic[_Key]):
         location = self._locations.setdefault(key, len(self._locations) + 1)
         return self._frames.setdefault((location, parent), len(self._frames) + 1)
 
-    def tables(self) -> SourceTables:
-        """The tables of what was numbered so far."""
-        keys, look_up = list(self._locations), self._look_up
+    def tables(self, look_up: Callable[[_Key], SourcePlace]) -> SourceTables:
+        """The tables of what was numbered so far. `look_up`: the place that a key stands for."""
+        keys = list(self._locations)
         return SourceTables(
             frames={number: StackFrame(*row) for row, number in self._frames.items()},
             look_up=lambda: [look_up(key) for key in keys],

@@ -136,6 +136,11 @@ def compile_library(
     return Library(code, symbols, keep)
 
 
+@cache  # an open library has a class of its own, which only the cycle collector frees
+def _opened(library: str | None) -> ctypes.CDLL:
+    return ctypes.CDLL(library)
+
+
 @cache
 def libc_symbol(name: str) -> int | None:
     """Address of a function of the C library or libm, as this process sees it; None if it has
@@ -143,9 +148,8 @@ def libc_symbol(name: str) -> int | None:
     """
     for library in (None, "libm.so.6"):
         try:
-            handle = ctypes.CDLL(library)
             # Indexing makes a fresh function object: attribute access would share its restype.
-            return ctypes.cast(handle[name], ctypes.c_void_p).value
+            return ctypes.cast(_opened(library)[name], ctypes.c_void_p).value
         except (OSError, AttributeError):
             continue
     return None

@@ -20,7 +20,8 @@ import struct
 import sys
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from xla_backend.llvm.elf import X86_64, ElfObject, Section
 
@@ -124,11 +125,15 @@ def _laid_out(
     return end
 
 
-def _protect(start: int, size: int) -> None:
-    library = ctypes.CDLL(None, use_errno=True)
-    protect = library["mprotect"]
+@cache  # an open library has a class of its own, which only the cycle collector frees
+def _protection() -> Any:
+    protect = ctypes.CDLL(None, use_errno=True)["mprotect"]
     protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    if protect(start, size, _EXECUTABLE):
+    return protect
+
+
+def _protect(start: int, size: int) -> None:
+    if _protection()(start, size, _EXECUTABLE):
         number = ctypes.get_errno()
         raise OSError(number, f"no memory for code: {os.strerror(number)}")
 

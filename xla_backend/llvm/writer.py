@@ -56,6 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from weakref import ref
 
 from xla_backend.llvm.index_arithmetic import IndexArithmetic
 from xla_backend.llvm.masked_moves import MaskedMove, masked_move
@@ -194,7 +195,8 @@ class FunctionWriter(IndexArithmetic):
         attributes: str,
     ) -> None:
         super().__init__(module.target)
-        self.module = module
+        # Not the other way round as well: what is written goes with the module, without a cycle.
+        self._module = ref(module)
         self.target = module.target
         self.name = name
         self.params = list(params)
@@ -215,6 +217,12 @@ class FunctionWriter(IndexArithmetic):
         self._has_fma = self.target.has_fma
         self._pointer_bytes = self.target.pointer_bits // 8
         self._spelling = module.spelling
+
+    @property
+    def module(self) -> ModuleWriter:
+        module = self._module()
+        assert module is not None, f"the module of @{self.name} is gone: keep it while writing"
+        return module
 
     # ---- emission core ------------------------------------------------------------------------
 

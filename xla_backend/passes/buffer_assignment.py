@@ -112,6 +112,7 @@ def assign_buffers(module: HloModule) -> BufferAssignment:
         assignment.slices[instruction] = tuple(
             None if view is None else by_view[view.value.buffer] for view in leaves
         )
+    analysis.release()
     return assignment
 
 

@@ -137,11 +137,20 @@ class BufferValues:
         # (conflict to report, view, view) in the order in which they are to be united.
         self._demands: list[tuple[Conflict, View, View]] = []
         self._walk_entry(module.entry)
-        self.values = [v for v in self.values if v.views]  # invariant carries have none
+        self._defined = self.values
+        self.values = [v for v in self._defined if v.views]  # invariant carries have none
         for value in self.values:
             value.buffer.close()
         self._unite_demands()
         self._assign_outputs(module.entry)
+
+    def release(self) -> None:
+        """Let go of what values and their buffers know of each other, when nobody asks any more:
+        they go at once then, and the cycle collector need not look for them."""
+        for value in self._defined:
+            value.buffer.values = []
+            value.buffer.intervals = []
+            value.views = []
 
     def timeline(self) -> list[tuple[int, Instruction]]:
         """The instructions that make or read arrays, with their times: entry parameters first, at
@@ -482,3 +491,10 @@ def _parameter_leaf(
             # A reshape names the same memory but is another type: the carry's shape would not
             # match, unless a second reshape undoes it, which algebraic simplification removes.
             return None
+
+
+def conflicts_of(module: HloModule) -> list[Conflict]:
+    """The copies that a scheduled module lacks."""
+    analysis = BufferValues(module)
+    analysis.release()
+    return analysis.conflicts

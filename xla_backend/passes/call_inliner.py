@@ -72,5 +72,5 @@ class CallGraphFlattener(HloPass):
                     stack.append(callee)
         if changed:
             # Clones were appended after their callers: restore callees-first order.
-            module.computations = module.post_order()
+            module.remove_unreachable()
         return changed

@@ -79,4 +79,6 @@ def _evaluate(node: Instruction) -> Literal:
     operands = [scratch.add(clone_instruction(o, [])) for o in dict.fromkeys(node.operands)]
     by_original = dict(zip(dict.fromkeys(node.operands), operands))
     scratch.root = scratch.add(clone_instruction(node, [by_original[o] for o in node.operands]))
-    return Literal(np.asarray(_evaluate_computation(scratch, [])))
+    value = Literal(np.asarray(_evaluate_computation(scratch, [])))
+    scratch.take_apart()
+    return value

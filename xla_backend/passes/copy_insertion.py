@@ -11,11 +11,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
-from xla_backend.passes.buffer_values import (
-    BufferValues,
-    Conflict,
-    ConflictKind,
-)
+from xla_backend.passes.buffer_values import Conflict, ConflictKind, conflicts_of
 from xla_backend.passes.fusion_rules import memory_origin
 
 _MAX_ROUNDS = 24
@@ -37,7 +33,7 @@ class CopyInsertion(HloPass):
     def run(self, module: HloModule) -> bool:
         changed = False
         for _ in range(_MAX_ROUNDS):
-            conflicts = BufferValues(module).conflicts
+            conflicts = conflicts_of(module)
             if not conflicts:
                 return changed
             changed = True
@@ -100,7 +96,7 @@ class _Editor:
         for computation, insertions in self.insertions.items():
             _reorder(computation, insertions)
         if self.new_computations:  # callees before callers
-            self.module.computations = self.module.post_order()
+            self.module.remove_unreachable()
 
     def _add(
         self, computation: Computation, node: Instruction, before: Instruction | None

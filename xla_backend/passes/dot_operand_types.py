@@ -4,6 +4,7 @@ them, narrower where nothing is lost."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -33,19 +34,19 @@ class DotOperandWidening(RuleTablePass):
     def __init__(
         self, known: Callable[[P, P, P], bool] = lambda lhs, rhs, result: lhs is rhs is result
     ) -> None:
-        self._known = known
-        self.rules = {Opcode.DOT: (self._widened,)}
+        self.rules = {Opcode.DOT: (partial(_widened, known),)}
 
-    def _widened(self, node: Instruction) -> Instruction | None:
-        result = node.shape.element_type
-        types = [o.shape.element_type for o in node.operands]
-        if result not in _SUMS or any(t.is_complex for t in types) or 0 in dot_sizes(node):
-            return None
-        if self._known(types[0], types[1], result) or not self._known(result, result, result):
-            return None
-        b = Emit(node)
-        operands = [b.convert(o, result) for o in node.operands]
-        return b.add(Opcode.DOT, operands, node.attributes, shape=node.shape)
+
+def _widened(known: Callable[[P, P, P], bool], node: Instruction) -> Instruction | None:
+    result = node.shape.element_type
+    types = [o.shape.element_type for o in node.operands]
+    if result not in _SUMS or any(t.is_complex for t in types) or 0 in dot_sizes(node):
+        return None
+    if known(types[0], types[1], result) or not known(result, result, result):
+        return None
+    b = Emit(node)
+    operands = [b.convert(o, result) for o in node.operands]
+    return b.add(Opcode.DOT, operands, node.attributes, shape=node.shape)
 
 
 def _narrowed(node: Instruction) -> Instruction | None:

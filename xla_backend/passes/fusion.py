@@ -36,7 +36,7 @@ class ControlFlowFusion(HloPass):
         for computation in control_flow_computations(module):
             changed |= self.fuse(module, computation)
         if changed:
-            module.computations = module.post_order()
+            module.remove_unreachable()
         return changed
 
     def fuse(self, module: HloModule, computation: Computation) -> bool:

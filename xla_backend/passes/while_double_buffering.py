@@ -8,7 +8,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.base import HloPass
-from xla_backend.passes.buffer_values import BufferValues, ConflictKind, invariant_carries
+from xla_backend.passes.buffer_values import ConflictKind, conflicts_of, invariant_carries
 from xla_backend.passes.scheduler import schedule
 from xla_backend.passes.while_iterations import WITH_BODIES, iterate
 from xla_backend.passes.while_trip_count import set_trip_count
@@ -121,7 +121,7 @@ def _is_candidate(loop: Instruction, known: dict[Computation, set[int]]) -> bool
 def _copied_bytes(module: HloModule) -> dict[Instruction, int]:
     """Bytes of carries that each loop's body would have to copy, small ones left out."""
     copied: dict[Instruction, int] = {}
-    for conflict in BufferValues(module).conflicts:
+    for conflict in conflicts_of(module):
         loop = conflict.instruction
         if conflict.kind is ConflictKind.WHILE_BODY and loop is not None:
             size = loop.shape.flatten()[conflict.leaf].byte_size

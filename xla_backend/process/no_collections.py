@@ -12,9 +12,10 @@ _T = TypeVar("_T")
 # Without a global lock, generations are no lists that could be joined.
 _HAS_LISTS = not sysconfig.get_config_var("Py_GIL_DISABLED")
 # So many objects at least are kept without a look at them before all garbage is looked for:
-# programs make hundreds to some ten thousand. Where there are many objects that takes long, and is
-# done when there are a quarter more, as Python does.
-_MOST_UNSEEN = 300_000
+# programs make hundreds to some ten thousand, next to none of which are garbage (compiling ends the
+# cycles that it makes). Where there are many objects that takes long, and is done when there are a
+# quarter more, as Python does.
+_MOST_UNSEEN = 1_000_000
 _limit = _MOST_UNSEEN
 _unseen = 0
 _is_left_alone = not _HAS_LISTS

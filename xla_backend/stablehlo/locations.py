@@ -69,7 +69,7 @@ class MetadataOfLocations:
     """The metadata of locations, and the tables that it refers to."""
 
     def __init__(self) -> None:
-        self._numbering: FrameNumbering[SourcePlace] = FrameNumbering(lambda place: place)
+        self._numbering: FrameNumbering[SourcePlace] = FrameNumbering()
         self._found: dict[Location, OpMetadata] = {}
 
     def of(self, location: Location) -> OpMetadata:
@@ -81,7 +81,7 @@ class MetadataOfLocations:
         return found
 
     def tables(self) -> SourceTables:
-        return self._numbering.tables()
+        return self._numbering.tables(lambda place: place)
 
     def _make(self, location: Location) -> OpMetadata:
         """The name of a location, and its frames: one file and line if it names no functions."""

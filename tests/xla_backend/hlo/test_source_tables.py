@@ -191,11 +191,11 @@ def test_lines_are_looked_up_when_somebody_reads_them() -> None:
         asked.append(key)
         return SourcePlace("a.py", key, len(asked))
 
-    numbering = FrameNumbering(look_up)
+    numbering = FrameNumbering[str]()
     outer = numbering.frame("main", 0)
     inner = [numbering.frame("helper", outer) for _ in range(1000)]
     assert set(inner) == {2} and numbering.frame("helper", 0) == 3
-    tables = numbering.tables()
+    tables = numbering.tables(look_up)
     copy = tables.copy()
     assert copy.joined(3, outer) == 2 and copy.joined(2, 2) == 5  # main, then helper, under 2
     assert not asked
@@ -205,10 +205,10 @@ def test_lines_are_looked_up_when_somebody_reads_them() -> None:
 
 
 def test_a_chain_of_thousands() -> None:
-    numbering = FrameNumbering(lambda line: SourcePlace("a.py", "recursive", line))
+    numbering = FrameNumbering[int]()
     frame = 0
     for _ in range(20_000):
         frame = numbering.frame(1, frame)
-    tables = numbering.tables()
+    tables = numbering.tables(lambda line: SourcePlace("a.py", "recursive", line))
     assert tables.problem() is None and len(tables.callers(frame)) == 20_000
     assert SourceTables().joined(0, 0) == 0 and tables.joined(frame, 0) == frame

@@ -56,6 +56,8 @@ class RowNest:
                 self.e.store(output, at, element)
         for _ in range(max(1, self.flags.count(False))):
             self.e.builder.close_loop()
+        for node in self.local:
+            del self.e.provided[node]  # the nest and its emitter would hold each other
 
     def _open_rows(self) -> Index:
         """The loops over rows. Lanes may hold rows unless elements are kept for one row only."""

@@ -121,6 +121,7 @@ def _optimize(
     pipeline = build_pipeline(options, dumper)
     with profile.phase("passes"):
         pipeline.run(module)
+        module.forget_dropped()
     with profile.phase("buffer assignment"):
         return assign_buffers(module), pipeline.log
 

@@ -50,9 +50,13 @@ class KernelEmitter(AbstractKernelEmitter):
         self.mask: str | None = None  # lanes in use; None: all
         self.whole: str | None = None  # whether the mask holds for all lanes, if that is known
         self.streaming: Var | None = None  # of the innermost loop of vectors, if it carries values
-        self.access = Access(self)
         self.preloaded: dict[Load, str] = {}  # loads that the caller has done already
         self.registers: dict[tuple[Buffer, int], str] = {}
+
+    @property
+    def access(self) -> Access:
+        """Made anew each time: kept, it and the emitter would hold each other."""
+        return Access(self)
 
     # -- values ------------------------------------------------------------------------------------
 

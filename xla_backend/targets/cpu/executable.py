@@ -160,7 +160,7 @@ class CpuExecutable(NativeExecutable):
         return self.stages.program
 
     def _without_arena(self) -> NativeCall:
-        entry, fail = self._entry, self.raise_error
+        entry, fail = self._entry, _raise_error
 
         def call(arguments: bytes, outputs: bytes) -> None:
             status = entry(arguments, outputs, None)
@@ -170,7 +170,7 @@ class CpuExecutable(NativeExecutable):
         return call
 
     def _with_arena(self) -> NativeCall:
-        entry, fail = self._entry, self.raise_error
+        entry, fail = self._entry, _raise_error
         memory = POOL.size_class(self.temp_size)
         take, grow = memory.take, memory.grow
 
@@ -190,7 +190,7 @@ class CpuExecutable(NativeExecutable):
 
     def _measured(self, runs: MeasuredRuns) -> NativeCall:
         """Each run's times are in its own arena."""
-        entry, fail, names = self._entry, self.raise_error, self._facts.timed
+        entry, fail, names = self._entry, _raise_error, self._facts.timed
         nbytes = TIMES_BYTES * len(names)
         offset, size = self.temp_size - nbytes, self.temp_size
 
@@ -286,12 +286,17 @@ class CpuExecutable(NativeExecutable):
     def raise_error(self, code: int) -> None:
         """Raise what a nonzero status of the entry function stands for, if need be a callback's own
         exception."""
-        pending = take_pending_exception()
-        if pending is not None:
-            raise pending
-        if code in ENDS_EARLY:
-            raise EndedEarly(code)
-        raise RuntimeFailure(_error_message(code))
+        _raise_error(code)
+
+
+def _raise_error(code: int) -> None:
+    """No method: what calls the code would hold the executable, which holds it."""
+    pending = take_pending_exception()
+    if pending is not None:
+        raise pending
+    if code in ENDS_EARLY:
+        raise EndedEarly(code)
+    raise RuntimeFailure(_error_message(code))
 
 
 _ERRORS = {

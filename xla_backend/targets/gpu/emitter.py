@@ -106,7 +106,11 @@ class KernelEmitter(AbstractKernelEmitter):
         self.is_part = False  # of a block: its other threads do not come to barriers
         # What the host makes of arrays, as parameters of the function.
         self.maps: dict[tuple[Buffer, BoxedArray], str] = {}
-        self.access = Access(self)
+
+    @property
+    def access(self) -> Access:
+        """Made anew each time: kept, it and the emitter would hold each other."""
+        return Access(self)
 
     # -- values ------------------------------------------------------------------------------------
 
