@@ -36,7 +36,7 @@ from xla_backend.kernels.races import KernelRunError, RaceError
 from xla_backend.kernels.schedule.binding import bind, reorder, split
 from xla_backend.kernels.schedule.blocks import bind_to_grid
 from xla_backend.kernels.schedule.called_blocks import Nest, run_in_blocks
-from xla_backend.kernels.schedule.lanes import vectorise
+from xla_backend.kernels.schedule.lanes import overlap, overlapping, vectorise
 from xla_backend.kernels.schedule.splitting import ScheduleError
 from xla_backend.kernels.schedule.staging import stage
 from xla_backend.kernels.verifier import KernelVerificationError, verify_kernel
@@ -410,6 +410,64 @@ def run_blocks(kernel: Kernel, product: np.ndarray, factors: np.ndarray, size: i
         part |= {"columns": block.shape[1], "ld": ld, "batch": batch}
         Interpreter(kernel, (), part, memory=memory).run()
     return out.reshape(product.shape)
+
+
+def sums_of_columns(rows: int, width: int, *, unread: int = 0) -> tuple[Kernel, Loop]:
+    """out[j] = sum of p[:, j], and the loop over the columns; `unread` elements follow in p."""
+    b = LoopBuilder("k")
+    p = b.buffer("p0", P.F32, rows * width + unread, BufferRole.OPERAND)
+    out = b.buffer("out0", P.F32, width, BufferRole.OUTPUT)
+    start = b.constant(P.F32, np.float32(0))
+    j, _ = b.open_loop(width, independent=True, may_vectorize=True)
+    i, (phi,) = b.open_loop(rows, inits=[start])
+    total = b.compute(Opcode.ADD, P.F32, (phi, b.load(p, j + i * width)))
+    results = b.close_loop([total])
+    b.store(out, j, tuple(results))
+    b.close_loop()
+    (columns,) = (s for s in b.kernel.stages if isinstance(s, Loop))
+    return b.kernel, columns
+
+
+@pytest.mark.parametrize("width", [9, 13, 15, 17, 61, 103])
+def test_whole_groups_that_overlap(width: int) -> None:
+    kernel, columns = sums_of_columns(5, width)
+    assert overlap(columns, 8) == 8 - width % 8
+    overlapping(kernel, columns, 8)
+    verify_kernel(kernel, "overlapping")
+    x = np.random.default_rng(0).normal(size=(5, width)).astype(np.float32)
+    (got,) = Interpreter(kernel, [x]).run()
+    expected = np.zeros(width, np.float32)
+    for row in x:
+        expected = expected + row
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_the_last_group_begins_earlier() -> None:
+    kernel, columns = sums_of_columns(5, 29)
+    overlapping(kernel, columns, 8)
+    text = """
+        // CHECK:      for i in range(4):
+        // CHECK-NEXT: for lane in lanes(8):
+        // CHECK-NEXT: acc0 = 0.0
+        // CHECK-NEXT: for j in range(5):
+        // CHECK-NEXT: v1 = p0[8*i - 3*((i + 1) // 4) + lane + 29*j]
+        // CHECK:      out0[8*i - 3*((i + 1) // 4) + lane] = acc0
+        // CHECK-NOT:  for
+        """
+    check_text(kernel_to_text(kernel), text)
+
+
+def test_groups_that_may_not_overlap() -> None:
+    kernel, columns = sums_of_columns(1, 29)  # the result may have the memory of the operand
+    assert overlap(columns, 8) is None
+    with pytest.raises(ScheduleError, match="has no groups of 8 lanes that overlap"):
+        overlapping(kernel, columns, 8)
+    assert overlap(sums_of_columns(1, 29, unread=1)[1], 8) == 3
+    for rows, width in ((5, 16), (5, 7)):  # nothing is left over, or there is no whole group
+        assert overlap(sums_of_columns(rows, width)[1], 8) is None
+    columns = sums_of_columns(5, 29)[1]
+    columns.independent = False
+    assert overlap(columns, 8) is None
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -34,6 +34,11 @@ def mentions(index: Index, atoms: Collection[object]) -> bool:
     )
 
 
+def quotients(index: Index) -> Iterator[FloorDiv | Mod]:
+    """The quotients and remainders in an index."""
+    return (a for a in index.terms if isinstance(a, FloorDiv | Mod))
+
+
 def varies(s: Statement, atoms: Collection[object]) -> bool:
     """Whether a statement, or one inside it, depends on variables or values among `atoms`."""
     return any(

@@ -7,6 +7,14 @@
                                          if lane < 8:
                                              out[lane + 992] = -p[lane + 992]
 
+Where nothing that an iteration reads is written, the last group may begin earlier instead, so that
+it is whole, too: what it computes again is the same.
+
+    for i in range(1000):            for i in range(4):
+        out[i] = p[2000*i]    ->         for lane in lanes(256):
+                                             at = 256*i - 24*((i + 1) // 4) + lane
+                                             out[at] = p[2000*at]
+
 A reduction has a partial result in each lane. The lanes loop goes round all loops that only hand
 the carried values on, and says how the lanes are put together at its end.
 """
@@ -21,12 +29,24 @@ from xla_backend.kernels.ir import (
     Combination,
     Constant,
     If,
+    InRange,
     Kernel,
     Loop,
     LoopKind,
     Statement,
+    Store,
+    walk,
 )
 from xla_backend.kernels.schedule.copying import live, replace_atoms
+from xla_backend.kernels.schedule.dependence import (
+    Pure,
+    indices_of,
+    mentions,
+    overwrites,
+    quotients,
+    read,
+    written,
+)
 from xla_backend.kernels.schedule.splitting import (
     Rest,
     ScheduleError,
@@ -55,6 +75,50 @@ def vectorise(
     else:
         rest = serial_iterations if serial_rest else rest_in_lanes
         replace(kernel, loop, groups_and_rest(loop, lanes, rest))
+
+
+def overlap(loop: Loop, lanes: int) -> int | None:
+    """How many iterations whole groups of `lanes` would run twice, if the last one began earlier;
+    None if that would not be the same, or there is no such group."""
+    extent = loop.var.extent
+    left = extent % lanes
+    if not left or extent < lanes or loop.limits or loop.carries or not loop.independent:
+        return None
+    if overwrites(written(loop.body), read(loop.body)):
+        return None
+    for s in walk(loop.body):
+        if not isinstance(s, Pure | Store | Loop) or isinstance(s, InRange):
+            return None
+        for index in indices_of(s):
+            # Quotients are simplified by bounds, and those of a group's start are not exact.
+            if any(mentions(a.index, {loop.var}) for a in quotients(index)):
+                return None
+    return lanes - left
+
+
+def overlapping(kernel: Kernel, loop: Loop, lanes: int) -> None:
+    """Run a loop in whole groups of `lanes` iterations, of which the last one begins before the end
+    of the one in front of it. There is one copy of the body, without a mask.
+
+    Raises:
+      ScheduleError: what is run twice is not the same, or there is nothing to run twice.
+    """
+    again = overlap(loop, lanes)
+    if again is None or not loop.may_vectorize:
+        raise ScheduleError(f"loop {loop.var.name!r} has no groups of {lanes} lanes that overlap")
+    last = loop.var.extent // lanes
+    lane = lane_of(loop, lanes)
+    outer = Var(loop.var.name, last + 1, loop.var.depth)
+    # 1 in the last group: a quotient by a power of two is a shift.
+    power = 1 << last.bit_length()
+    is_last = (Index.of(outer) + (power - last)) // power
+    here = Index.of(outer) * lanes - is_last * again + Index.of(lane)
+    if last == 1:
+        here = Index.of(outer) * (lanes - again) + Index.of(lane)
+    replace_atoms(loop.body, {loop.var: here})
+    # Two groups write the same places.
+    loop.var, loop.independent, loop.may_vectorize = outer, False, False
+    loop.body = [lanes_loop(lane, loop.body)]
 
 
 def lanes_loop(lane: Var, body: list[Statement]) -> Loop:

@@ -35,14 +35,14 @@ from xla_backend.kernels.lane_patterns import lane_offsets, pieces_of, turns_of
 from xla_backend.kernels.schedule.blocks import bind_to_grid
 from xla_backend.kernels.schedule.interchange import interchange
 from xla_backend.kernels.schedule.interleaving import interleave
-from xla_backend.kernels.schedule.lanes import vectorise
+from xla_backend.kernels.schedule.lanes import overlap, overlapping, vectorise
 from xla_backend.kernels.schedule.peeling import cut, peel
 from xla_backend.kernels.schedule.splitting import divide, replace
 from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.kernels.schedule.turns import vectorise_in_turns
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
-from xla_backend.targets.cpu.short_row_reads import lanes_that_fit, row_length, row_reads
+from xla_backend.targets.cpu.short_row_reads import row_length, row_reads
 from xla_backend.targets.cpu.short_rows import join_short_rows
 
 _PARALLEL_MICROSECONDS = 25.0
@@ -63,6 +63,9 @@ _MAX_UNROLLED_WORK = 12
 _MAX_UNROLLED_ROWS = 16
 # Bodies heavier than this are there once, always masked, instead of once plain and once masked.
 _SINGLE_COPY_WEIGHT = 40
+# Where the last vector may begin earlier, what is run twice is at most such a part of all: what it
+# reads may be in memory.
+_LEAST_PARTS = 8
 # The same where the extent is known at run time only, of bodies that do so much for each access:
 # the copy is then for any number of lanes.
 _SINGLE_COPY_WEIGHT_OF_ANY_EXTENT = 12
@@ -71,6 +74,8 @@ _SINGLE_COPY_WEIGHT_BY_ACCESS = 6
 _LIGHT_SUM = 4
 _LANES_OF_MANY_REGISTERS = 16
 _REGISTERS_OF_COLUMNS = 16
+# What neighbouring lanes read so far apart is taken from whole vectors.
+_FEW_PLACES = 16
 # Patterns that come back after several vectors have code for each, of so much work at most.
 _MOST_TURNS = 16
 _MOST_WORK_IN_TURNS = 400
@@ -324,9 +329,13 @@ def _run_in_lanes(
     constants: dict[Value, Constant],
     target: TargetInfo,
 ) -> None:
-    """Whole vectors and a rest; a heavy body is there once only, always masked, unless that would
-    test lane by lane in each round. Where a range check comes out the same for many vectors, these
-    have code of their own."""
+    """Whole vectors and a rest. A heavy body is there once only: the last vector begins earlier
+    where that is the same, or all are masked, unless that would test lane by lane in each round.
+    Where a range check comes out the same for many vectors, these have code of their own."""
+    again = overlap(loop, width) if _is_worth_one_copy(loop) else None
+    if again is not None and again * _LEAST_PARTS <= loop.var.extent:
+        overlapping(kernel, loop, width)
+        return
     division = divide(loop, width)
     heavy = _is_heavy(loop) or (_is_of_any_extent(loop) and _mostly_computes(loop))
     once = heavy and _masks_are_instructions(loop, target)
@@ -370,6 +379,12 @@ def _masks_are_instructions(loop: Loop, target: TargetInfo) -> bool:
 def _is_heavy(loop: Loop) -> bool:
     """Whether the body is too much code to be there twice."""
     return _work(loop) > _SINGLE_COPY_WEIGHT or any(isinstance(s, Loop) for s in loop.body)
+
+
+def _is_worth_one_copy(loop: Loop) -> bool:
+    """Whether a second copy of the body costs more than the start of each vector costs that is no
+    multiple."""
+    return _is_heavy(loop) or _work(loop) > _SINGLE_COPY_WEIGHT_OF_ANY_EXTENT
 
 
 def _is_of_any_extent(loop: Loop) -> bool:
@@ -448,19 +463,28 @@ def _lanes_for(loop: Loop, lanes: int, target: TargetInfo) -> int:
         registers = _REGISTERS_OF_COLUMNS
     width = lanes * registers
     for inner in (s for s in loop.body if isinstance(s, Loop)):
-        reads = row_reads(inner, loop.var)
-        while reads and lanes < width > lanes_that_fit(inner, reads, target):
-            width //= 2
+        # To take apart what lies side by side is code for each register, and no latency to hide.
+        if row_reads(inner, loop.var) or _reads_apart(inner, loop.var):
+            width = lanes
     while width > 2 and width >= 2 * loop.var.extent:
         width //= 2
     return width
+
+
+def _reads_apart(loop: Loop, lane: Var) -> bool:
+    """Whether neighbouring lanes read what is a few places apart."""
+    loads = [s for s in walk(loop.body) if isinstance(s, Load)]
+    return any(1 < abs(s.index.coefficient(lane)) <= _FEW_PLACES for s in loads)
 
 
 def _is_sum_of_columns(loop: Loop) -> bool:
     """Whether each iteration carries one value down the rows of an array: the more columns there
     are at a time, the longer are the stretches of memory that are read one after another."""
     inner = [s for s in loop.body if isinstance(s, Loop)]
-    return not loop.carries and len(inner) == 1 and len(inner[0].carries) == 1
+    if loop.carries or len(inner) != 1 or len(inner[0].carries) != 1:
+        return False
+    # Masks of so many registers, made anew in each row, do not stay in registers.
+    return not any(isinstance(s, InRange) for s in walk(inner[0].body))
 
 
 def _element_bits(loop: Loop) -> int:

@@ -68,3 +68,66 @@ def test_rows_are_read_as_wide_as_registers_allow():
         // CHECK-NEXT: = p0[6000*i + 60000*j + lane + 200*l]
         """,
     )
+
+
+def test_the_last_columns_have_no_code_of_their_own():
+    """They are computed again with some before them: a copy under masks took LLVM as long as all
+    the rest."""
+    text = compile(module("add", 20, 1000), target="x86-64-v4").texts()["loops"]
+    check_text(
+        text,
+        """
+        // CHECK:      for {{.*}} in range(4):
+        // CHECK-NEXT: for lane in lanes(256):
+        // CHECK-NEXT: acc0 =
+        // CHECK-NEXT: for {{.*}} in range(
+        // CHECK-NEXT: = p0[{{.*}} - 24*((
+        // CHECK-NOT:  if
+        """,
+    )
+
+
+def test_few_columns_are_not_computed_twice():
+    """What is read again may be in memory."""
+    text = compile(module("add", 20, 300), target="x86-64-v4").texts()["loops"]
+    check_text(text, "// CHECK: if 256*{{.*}} + lane < 300:")
+
+
+def test_masks_of_moving_windows_stay_in_registers():
+    """Which lanes of a window lie in the padding is another mask in each round."""
+    text = """a = f32[10000] parameter(0)
+      start = f32[] constant(0)
+      ROOT r = f32[10000] reduce-window(a, start), window={size=101 pad=50_50}, to_apply=op"""
+    combine = """op {
+      x = f32[] parameter(0)
+      y = f32[] parameter(1)
+      ROOT r = f32[] add(x, y)
+    }"""
+    loops = compile(module_of(text, combine), target="x86-64-v4").texts()["loops"]
+    assert "lanes(64)" in loops and "lanes(256)" not in loops
+
+
+def test_places_apart_are_read_by_one_register():
+    """Each register of lanes takes shuffles of its own."""
+    text = """a = f32[1000,3] parameter(0)
+      start = f32[] constant(0)
+      p = f32[1000,20,3] broadcast(a), dimensions={0,2}
+      b = f32[20,3] parameter(1)
+      q = f32[1000,20,3] broadcast(b), dimensions={1,2}
+      d = f32[1000,20,3] subtract(p, q)
+      ROOT r = f32[20,1000] reduce(t, start), dimensions={2}, to_apply=op"""
+    text = text.replace("ROOT", "t = f32[20,1000,3] transpose(d), dimensions={1,0,2}\n      ROOT")
+    combine = """op {
+      x = f32[] parameter(0)
+      y = f32[] parameter(1)
+      ROOT r = f32[] add(x, y)
+    }"""
+    loops = compile(module_of(text, combine), target="x86-64-v4").texts()["loops"]
+    check_text(
+        loops,
+        """
+        // CHECK:      for lane in lanes(16):
+        // CHECK:      for {{.*}} in range(3):
+        // CHECK:      = p{{[01]}}[{{.*}}3*lane{{.*}}]
+        """,
+    )
