@@ -25,7 +25,6 @@ from xla_backend.passes.row_space import FULL, RowPlanning, RowSpace, plan_rows
 # sets repeat.
 _CACHE_WAYS = 8
 _CACHE_PERIOD = 1 << 16
-_MAX_STRIDED_ROW = 256
 
 
 class RowMachine(NamedTuple):
@@ -38,6 +37,8 @@ class RowMachine(NamedTuple):
       short_row, little_work: shorter rows leave the machine idle where flat loops over all rows at
         once do not; where there is little work, fewer kernels count for more.
       cache_bytes: of a row (of all arrays together) that stay near between two loops.
+      strided_row: elements of the longest row across memory, where rows side by side are walked
+        together; of several arrays fewer.
     """
 
     together: int
@@ -46,10 +47,12 @@ class RowMachine(NamedTuple):
     short_row: int
     little_work: int
     cache_bytes: int
+    strided_row: int
 
 
-# One pass over few elements is quicker on one thread than several passes on many.
-CPU_ROWS = RowMachine(1 << 15, 16, 64, 96, 1 << 11, 1 << 19)
+# One pass over few elements is quicker on one thread than several passes on many. Rows across
+# memory are walked in stretches of 256 bytes, of which the second cache holds so many.
+CPU_ROWS = RowMachine(1 << 15, 16, 64, 96, 1 << 11, 1 << 19, 1 << 11)
 
 
 class RowFusion(ControlFlowFusion):
@@ -120,7 +123,8 @@ def _fits_cache(space: RowSpace, bytes_per_element: int, widest: int, machine: R
         return space.row_length * bytes_per_element <= machine.cache_bytes
     stride = space.segments[-1][0] * widest
     lines = _CACHE_WAYS * _CACHE_PERIOD // math.gcd(stride, _CACHE_PERIOD)
-    return space.row_length <= min(_MAX_STRIDED_ROW, lines)
+    longest = machine.strided_row * widest // bytes_per_element
+    return space.row_length <= min(longest, lines)
 
 
 def pays_off(plan: RowPlanning, machine: RowMachine = CPU_ROWS) -> bool:

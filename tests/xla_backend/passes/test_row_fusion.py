@@ -73,6 +73,7 @@ ONE_KERNEL = {
     "softmax with dimensions of size 1": softmax((1, 64, 1, 128), (3,)),
     "layer norm": layer_norm((64, 512), (1,)),
     "layer norm over two axes": layer_norm((64, 8, 32), (1, 2)),
+    "layer norm over rows that the second cache holds": layer_norm((8, 1000, 128), (1,)),
 }
 
 
@@ -85,6 +86,7 @@ APART = {
     "few long rows: blocks of a row are better": softmax((1, 1 << 17), (1,)),
     "many short rows: flat loops fill the lanes": softmax((4096, 10), (1,)),
     "long rows across memory": softmax((4096, 16), (0,)),
+    "rows of two arrays that it does not hold": layer_norm((8, 1100, 128), (1,)),
     "large stride": softmax((128, 4096), (0,)),
 }
 

@@ -32,6 +32,8 @@ _REGISTER_BITS = 512
 _LINE, _PAGE = 64, 1 << 12
 # Of arrays that the second cache does not hold.
 _FAR_BYTES = 3 << 20
+# Which the processor finds by itself, be they apart.
+_SEEN_STRETCH = 1 << 10
 
 
 class Emitter(Protocol):
@@ -228,8 +230,8 @@ class Access:
         if stride == 1:
             first = self._readable(w.gep(stored, base, self.e.uniform(s.index)), ty, uniform)
             raw = self._contiguous(ty, first, mask)
-            if e.streaming is not None and s.index.coefficient(e.streaming) == lanes:
-                self._ask_ahead(s.buffer, ty, first)
+            if e.streaming is not None:
+                self._ask_ahead(s, ty, first, s.index.coefficient(e.streaming))
         elif stride == -1:
             place = w.gep(stored, base, self.e.uniform(s.index - (lanes - 1)))
             first = self._readable(place, ty, uniform)
@@ -241,15 +243,20 @@ class Access:
             raw = self._irregular(s, ty, base, mask, uniform)
         e.bind(s.result, from_memory(w, type, lanes, raw), lanes)
 
-    def _ask_ahead(self, buffer: Buffer, ty: str, place: str) -> None:
-        """Asks for what is a page behind, as the processor itself does not look beyond the end of
-        one, where an array is larger than nearby caches."""
-        w, size = self.e.w, bits_of(element(ty)) // 8
-        if buffer.size * size < _FAR_BYTES:
+    def _ask_ahead(self, s: Load, ty: str, place: str, step: int) -> None:
+        """Asks for what is read later where an array is larger than nearby caches and rounds are
+        `step` elements apart: a page behind, as the processor itself does not look beyond the end
+        of one; where they leave something out, in which it sees no stretches unless these are
+        long, as many rounds later as read two pages."""
+        w, size, lanes = self.e.w, bits_of(element(ty)) // 8, lanes_of(ty)
+        seen = step > lanes and lanes * size >= _SEEN_STRETCH
+        if step < lanes or seen or s.buffer.size * size < _FAR_BYTES:
             return
+        rounds = 2 * _PAGE // (lanes * size)
+        distance = _PAGE if step == lanes else rounds * step * size
         w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
-        for at in range(0, lanes_of(ty) * size, _LINE):
-            ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {_PAGE + at}", place)
+        for at in range(0, lanes * size, _LINE):
+            ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {distance + at}", place)
             w.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
     def _readable(self, pointer: str, ty: str, guard: Value | None) -> str:

@@ -1,5 +1,7 @@
 """Sums and extremes ask for what they read a page later, where arrays are larger than caches."""
 
+import re
+
 import pytest
 from native_checks import module_of
 
@@ -30,6 +32,21 @@ def test_large_sums_do() -> None:
     assert asks(total(1 << 22)) > 0
     rows = total(1 << 22).replace("f32[4194304]", "f32[256,16384]").replace("{0}", "{1}")
     assert asks(rows.replace("r = f32[]", "r = f32[256]")) > 0
+
+
+def test_sums_of_columns_ask_for_later_rows() -> None:
+    """Whose places are as many rows ahead as are two pages of what is read of each."""
+    body = """x = f32[4000,1000] parameter(0)
+      z = f32[] constant(0)
+      e = f32[4000,1000] exponential(x)
+      ROOT r = f32[1000] reduce(e, z), dimensions={0}, to_apply=sum"""
+    text = compile_module(module_of(body, SUM), CompileOptions()).llvm_ir
+    places = dict(re.findall(r"(%[^ ]+) = getelementptr i8, ptr %[^ ]+, i64 (\d+)\n", text))
+    asked = re.findall(r"call void @llvm.prefetch.p0\(ptr (%[^,]+),", text)
+    distances = sorted({int(places[place]) for place in asked})
+    assert distances and len(distances) == len(asked)
+    rows, left = divmod(distances[0], 4000)
+    assert left == 0 and rows * len(distances) * 64 == 8192
 
 
 @pytest.mark.parametrize(
