@@ -84,6 +84,12 @@ class TargetInfo:
         return self.is_aarch64 or (self.is_x86 and "ssse3" in on)
 
     @property
+    def permutes_wide_bytes(self) -> bool:
+        """Whether an instruction permutes the bytes of a whole register."""
+        on = _enabled(self.features)
+        return self.is_x86 and self.vector_bits == 512 and "avx512vbmi" in on
+
+    @property
     def has_range(self) -> bool:
         """Whether an instruction finds the larger of two floats by value and sign."""
         return self.is_x86 and self.vector_bits == 512  # of AVX512DQ and VL

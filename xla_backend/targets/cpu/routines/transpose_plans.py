@@ -12,8 +12,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-# Bytes of units that have a routine of their own, which transposes squares of them in registers.
-SQUARES = (1, 2, 4, 8, 16)
+# Bytes of units whose squares are transposed in registers, and of what is transposed for them: they
+# are padded where they are no power of two.
+SQUARES = {unit: 1 << (unit - 1).bit_length() for unit in range(1, 17)}
 # Bytes of units of which few are woven together or apart, and how few at most.
 WOVEN = {1: 15, 2: 12, 4: 8, 8: 8, 16: 8}
 # Small blocks in which two dimensions are exchanged: the largest of these, and bytes of a block.
@@ -85,7 +86,7 @@ def swapped_blocks() -> list[tuple[int, int, int]]:
     sizes = range(2, _MOST_SWAPPED + 1)
     return [
         (a, b, unit)
-        for unit in SQUARES
+        for unit in WOVEN
         for a in sizes
         for b in sizes
         if a * b * unit <= _SWAPPED_BYTES
@@ -118,7 +119,8 @@ def plan(dims: Sequence[int], permutation: Sequence[int], element: int) -> Plan 
         return None
     by_source = sorted(merged, key=lambda d: d.source)
     by_target = merged[::-1]
-    return _woven(by_source, by_target, unit) or _squares(by_source, by_target, unit)
+    found = _woven(by_source, by_target, unit)
+    return found or _squares(by_source, by_target, unit, unit == element)
 
 
 def _merged(dims: Sequence[int], permutation: Sequence[int], element: int) -> list[_Dim]:
@@ -138,10 +140,12 @@ def _merged(dims: Sequence[int], permutation: Sequence[int], element: int) -> li
     return merged
 
 
-def _squares(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | None:
+def _squares(
+    by_source: list[_Dim], by_target: list[_Dim], unit: int, is_element: bool
+) -> Plan | None:
     """In squares of units."""
     across, along = by_source[:1], by_target[:1]
-    lanes = max(1, PART // unit) if unit in SQUARES else 1
+    lanes = _lanes(unit)
     wanted = max(lanes, -(-_ROW_BYTES // unit))
 
     def grow(group: list[_Dim], order: list[_Dim], other: list[_Dim], wanted: int) -> bool:
@@ -162,7 +166,7 @@ def _squares(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | 
 
     while grown():
         pass
-    if not _worth_blocks(across, along, unit):
+    if not _worth_blocks(across, along, unit, is_element):
         return None
     size = unit * _count(by_target)
     if unit >= _LARGE_UNIT:
@@ -193,18 +197,26 @@ def _squares(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | 
     return _numbers(routine, unit, by_target, across, along, most_across, most_along, pitch)
 
 
-def _worth_blocks(across: Sequence[_Dim], along: Sequence[_Dim], unit: int) -> bool:
+def _lanes(unit: int) -> int:
+    """Units that a part has room for."""
+    return PART // SQUARES[unit] if unit in SQUARES else 1
+
+
+def _worth_blocks(
+    across: Sequence[_Dim], along: Sequence[_Dim], unit: int, is_element: bool
+) -> bool:
     """Whether blocks are large enough that what each takes to begin does not matter. Units of whole
-    lines are left to code for their sizes, and so are blocks that whole squares make up, if they
-    are small or have rows that meet in caches: it goes through them square by square."""
-    lanes = max(1, PART // unit) if unit in SQUARES else 1
+    lines are left to code for their sizes, and so are blocks that whole squares of elements make
+    up, if they are small or have rows that meet in caches: it goes through them square by square,
+    where units of several elements would be loops of so few rounds."""
+    lanes = _lanes(unit)
     if 2 * min(_count(across), _count(along)) <= lanes:
         return False
     size = unit * _count(across) * _count(along)
     if size < _SMALLEST_BLOCK or unit % LINE == 0:
         return False
     even = all(_count(group) * unit % LINE == 0 for group in (across, along))
-    even = even and _WHOLE_LINES <= unit <= PART
+    even = even and _WHOLE_LINES <= unit <= PART and is_element
     meet = across[0].target % _MEETING == 0
     return not even or (size >= _EVEN_BLOCK and not meet)
 
@@ -215,12 +227,14 @@ def _needs_stage(
     """Whether a block is to be made before it is written: more may be made than is wanted, and rows
     that are powers of two apart meet in the same places of a cache."""
     if routine == "transpose_units":
-        return unit < PART
+        return False
+    if unit in SQUARES and SQUARES[unit] > unit:
+        return True
     if not routine.startswith("transpose_") or routine == "transpose_rows":
         return False
     meet = most_across * math.gcd(across[0].target, _PAGE) > _WAYS * _PAGE
     meet = meet and unit * _count(along) > LINE and unit < _WHOLE_LINES
-    return meet or min(_count(across), _count(along)) < PART // unit
+    return meet or min(_count(across), _count(along)) < _lanes(unit)
 
 
 def _pitch(along: int, unit: int) -> int:

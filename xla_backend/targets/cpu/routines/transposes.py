@@ -1,6 +1,6 @@
 """Transposes of any shape: one routine for each size of what is moved.
 
-  void pyjax_transpose_<bytes>(ptr in, ptr out, ptr plan)     units of 1, 2, 4, 8 or 16 bytes
+  void pyjax_transpose_<bytes>(ptr in, ptr out, ptr plan)     units of up to 16 bytes
   void pyjax_transpose_units(...)                             of any other number of bytes
   void pyjax_apart_<k>_<bytes>(...)                           k units that take turns come apart
   void pyjax_together_<k>_<bytes>(...)                        and the other way round
@@ -11,6 +11,10 @@ A block is made side by side in memory that stays in the nearest cache, and is t
 row: whole lines of the result, past the caches where it is larger than they are. So powers of two
 between rows do no harm, and what is made may be wider than what is kept. Rows of the operand that
 the next block reads are asked for while this one is made.
+
+Units that are no power of two are padded in registers: squares are those of the next one, whose
+rows are spread as they are read, and pushed together as they are written. So more is read and
+written than the units are; what is behind them is made later.
 """
 
 from __future__ import annotations
@@ -20,8 +24,8 @@ from functools import partial
 
 from xla_backend.llvm.bytes import copy_bytes
 from xla_backend.llvm.transposes import exchange, interleaved
+from xla_backend.llvm.types import bits_of, element, vector
 from xla_backend.llvm.types import lanes as lanes_of
-from xla_backend.llvm.types import vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.transpose_plans import (
@@ -52,7 +56,8 @@ _ALTERNATE = ((0, 1, 4, 5, 8, 9, 12, 13), (2, 3, 6, 7, 10, 11, 14, 15))
 def _squares(unit: int, task: Task) -> None:
     """A block in squares: rows of registers, transposed within parts of them, then part by part."""
     w = task.w
-    lanes = PART // unit
+    padded = SQUARES[unit]
+    lanes = PART // padded
     parts = task.width // PART
     # As many squares below each other as half of the registers hold, and as parts can be exchanged.
     registers = 32 if task.width == 64 or w.target.is_aarch64 else 16
@@ -62,8 +67,27 @@ def _squares(unit: int, task: Task) -> None:
     addresses(task, task.sources, source, "along", task.along_start, task.along)
     target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
     addresses(task, task.targets, target, "across", task.across_start, task.across)
-    _end_of_operand(task, lanes, unit)
     places = make_places(task, task.across, lanes)
+    if padded == unit:
+        _end_of_operand(task, lanes, unit)
+        _all_squares(task, unit, groups, places)
+    else:
+
+        def here() -> list[str]:
+            _several_times(task, lanes)
+            _all_squares(task, unit, groups, places)
+            return []
+
+        one_by_one = lambda: _one_by_one(task, unit, places)
+        w.if_else(_near_end(task, unit), [], one_by_one, here)
+    with w.if_(task.staged):
+        write_rows(task, task.across, w.imul(task.along, unit))
+
+
+def _all_squares(task: Task, unit: int, groups: int, places: str) -> None:
+    """All squares of a block, most of which are as large as registers are wide."""
+    w, lanes = task.w, PART // SQUARES[unit]
+    parts, rows = task.width // PART, lanes * groups
     wide = w.op("and", "i64", task.across, str(-(lanes * parts)))
     tall = w.op("and", "i64", task.along, str(-rows))
     last_across = w.imax(w.isub(task.across, lanes), 0)
@@ -85,22 +109,20 @@ def _squares(unit: int, task: Task) -> None:
             _square(task, unit, 1, parts, row, right.index, places)
         with w.loop(wide, task.across, lanes) as right:
             _square(task, unit, 1, 1, row, w.imin(right.index, last_across), places)
-    with w.if_(task.staged):
-        write_rows(task, task.across, w.imul(task.along, unit))
 
 
 def _square(task: Task, unit: int, groups: int, parts: int, row: str, at: str, places: str) -> None:
     """Registers of `parts` parts, from `groups` times as many rows as a part has units."""
-    w = task.w
-    lanes = PART // unit
-    ty = _register(unit, parts * lanes)
+    w, padded = task.w, SQUARES[unit]
+    lanes = PART // padded
+    ty = _register(padded, parts * lanes)
     offset = w.imul(at, unit)
     made: list[list[str]] = []
     for group in range(groups):
         registers = []
         for k in range(lanes):
             place = w.gep("i8", task.source(w.iadd(row, group * lanes + k)), offset)
-            registers.append(w.load(ty, place, 1))
+            registers.append(_spread(w, ty, unit, place))
             if parts > 1:
                 ask_for(task, place)
         made.append(interleaved(w, ty, registers, lanes))
@@ -117,7 +139,53 @@ def _square(task: Task, unit: int, groups: int, parts: int, row: str, at: str, p
                 kept = register
                 if groups < parts:
                     kept = w.shuffle(whole, register, "poison", range(first, first + 2 * groups))
-                w.store(vector("i64", 2 * groups), kept, place, 1)
+                _pushed_together(w, unit, groups, kept, place)
+
+
+def _spread(w: FunctionWriter, ty: str, unit: int, place: str) -> str:
+    """A register of units, each padded where it is no power of two."""
+    padded, parts = SQUARES[unit], lanes_of(ty) * bits_of(element(ty)) // (8 * PART)
+    if padded == unit:
+        return w.load(ty, place, 1)
+    lanes = PART // padded
+    at_once = 1 if not w.target.permutes_wide_bytes else parts
+    whole = vector("i8", PART * at_once)
+    picks = [
+        n * unit + byte if byte < unit else -1
+        for n in range(at_once * lanes)
+        for byte in range(padded)
+    ]
+    registers = []
+    for part in range(0, parts, at_once):
+        read = w.load(whole, w.gep("i8", place, part * lanes * unit), 1)
+        registers.append(w.shuffle(whole, read, "poison", picks))
+    size = PART * at_once
+    while len(registers) > 1:
+        pairs = zip(registers[::2], registers[1::2])
+        registers = [w.shuffle(vector("i8", size), a, b, range(2 * size)) for a, b in pairs]
+        size *= 2
+    return w.cast("bitcast", vector("i8", size), registers[0], ty)
+
+
+def _pushed_together(w: FunctionWriter, unit: int, parts: int, register: str, place: str) -> None:
+    """Stores the units of so many parts, without what they are padded with; behind them, anything
+    may be written to the end of the register."""
+    ty, padded = vector("i64", 2 * parts), SQUARES[unit]
+    if padded == unit:
+        w.store(ty, register, place, 1)
+        return
+    lanes, whole = PART // padded, vector("i8", PART * parts)
+    units = w.cast("bitcast", ty, register, whole)
+    at_once = 1 if not w.target.permutes_wide_bytes else parts
+    for part in range(0, parts, at_once):
+        picks = [
+            n * padded + byte
+            for n in range(part * lanes, (part + at_once) * lanes)
+            for byte in range(unit)
+        ]
+        picks += [-1] * (at_once * PART - len(picks))
+        stored = w.shuffle(whole, units, "poison", picks)
+        w.store(vector("i8", len(picks)), stored, w.gep("i8", place, part * lanes * unit), 1)
 
 
 def _register(unit: int, count: int) -> str:
@@ -166,10 +234,39 @@ def _end_of_operand(task: Task, lanes: int, unit: int) -> None:
 
             near = w.cmp("ugt", "ptr", row, end)
             loop.next = w.if_else(near, ["i64"], copied, lambda: [loop.carried[0]])
+    _several_times(task, lanes)
+
+
+def _several_times(task: Task, lanes: int) -> None:
+    """The last row of a block stands for those that a square has more."""
+    w = task.w
     with w.if_(w.cmp("slt", "i64", task.along, str(lanes))):
         last = task.source(w.isub(task.along, 1))
         with w.loop(task.along, str(lanes)) as loop:
             w.store("ptr", last, w.gep("ptr", task.sources, loop.index))
+
+
+def _near_end(task: Task, unit: int) -> str:
+    """Whether the last register of a row may go beyond the end of the operand."""
+    w, lanes = task.w, PART // SQUARES[unit]
+    width = w.iadd(w.imul(w.imax(task.across, lanes), unit), task.width)
+    end = w.gep("i8", task.context["in"], task.number("size"))
+    left = w.cast("ptrtoint", "ptr", end, "i64")
+    with w.loop("0", task.along, 1, [("i64", left)]) as loop:
+        row = w.cast("ptrtoint", "ptr", task.source(loop.index), "i64")
+        loop.next = [w.imin(loop.carried[0], w.isub(left, row))]
+    return w.cmp("slt", "i64", loop.results[0], width)
+
+
+def _one_by_one(task: Task, unit: int, places: str) -> list[str]:
+    """All units of a block, where nothing beyond them may be read."""
+    w = task.w
+    with w.loop("0", task.along) as down:
+        row, column = task.source(down.index), w.imul(down.index, unit)
+        with w.loop("0", task.across) as right:
+            place = w.gep("i8", w.load("ptr", w.gep("ptr", places, right.index)), column)
+            copy_bytes(w, place, w.gep("i8", row, w.imul(right.index, unit)), str(unit))
+    return []
 
 
 # -- woven -----------------------------------------------------------------------------------------
@@ -300,7 +397,6 @@ def _units(task: Task) -> None:
     addresses(task, task.sources, source, "along", task.along_start, task.along)
     target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
     addresses(task, task.targets, target, "across", task.across_start, task.across)
-    end = w.gep("i8", task.context["in"], w.isub(task.number("size"), PART))
     places = make_places(task, task.across, 0)
 
     def each(move: Callable[[str, str], None]) -> Callable[[], list[str]]:
@@ -348,26 +444,8 @@ def _units(task: Task) -> None:
         for at, value in zip(("0", last), values):
             w.store(ty, value, w.gep("i8", place, at), 1)
 
-    def small() -> list[str]:
-        """What is written beyond a unit is where the next one comes."""
-        ty = vector("i8", PART)
-        width = w.imul(task.across, unit)
-
-        def whole(place: str, source: str) -> None:
-            w.store(ty, w.load(ty, source, 1), place, 1)
-
-        def arm(number: str, move: Callable[[str, str], None]) -> list[str]:
-            one_row(number, move)
-            return []
-
-        with w.loop("0", task.along) as down:
-            near = w.cmp("ugt", "ptr", w.gep("i8", task.source(down.index), width), end)
-            exactly = lambda place, source: copy_bytes(w, place, source, unit)
-            w.if_else(near, [], partial(arm, down.index, exactly), partial(arm, down.index, whole))
-        return []
-
     sizes = [size for size in (16, 32, 64) if size <= task.width]
-    classes = [(PART, small)]
+    classes = []
     for size in sizes:
         order = each if size < LINE else by_columns
         classes.append((2 * size + 1, order(partial(two, size))))
@@ -405,7 +483,7 @@ def register() -> None:
         register_group(name, (symbol,), partial(emit_routine, fill, spare, symbol))
 
     for unit in SQUARES:
-        declare(f"transpose_{unit}", partial(_squares, unit), PART // unit - 1)
+        declare(f"transpose_{unit}", partial(_squares, unit), PART // SQUARES[unit] - 1)
     declare("transpose_units", _units, 0)
     declare("transpose_rows", _rows, 0)
     for unit, most in WOVEN.items():
