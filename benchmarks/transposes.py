@@ -2,16 +2,20 @@
 
 Shapes and permutations are drawn at random, the same for the same seed: ranks 2 to 5, elements of 1
 to 16 bytes, 1 to 64 MiB, extents that are no round numbers and, in any place, small ones. Those of
-`--small` all have small extents where it hurts: first or last, before or after. The copy is a
-program as well. NumPy's time is that of `ascontiguousarray`.
+`--small` all have small extents where it hurts: first or last, before or after. `--every` goes
+through all permutations of ranks 2 to 5 and all sizes of elements, in families of shapes (a few
+minutes for each), and prints how their times are distributed, and the worst. The copy is a program
+as well. NumPy's time is that of `ascontiguousarray`.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +27,17 @@ from benchmarks.harness import Row, measure
 _DTYPES = {1: np.uint8, 2: np.uint16, 4: np.float32, 8: np.float64, 16: np.complex128}
 _SMALL = (2, 3, 4, 5, 6, 7, 9, 12)
 _GOAL = 1.3
+
+
+# How extents of a dimension compare with the others, by rank; None: it is as it comes.
+_FAMILIES: dict[str, Callable[[int, int], list[int | None]]] = {
+    "equal": lambda rank, k: [None] * rank,
+    "short last": lambda rank, k: [*[None] * (rank - 1), k],
+    "short first": lambda rank, k: [k, *[None] * (rank - 1)],
+    "short in turn": lambda rank, k: [k if d % 2 else None for d in range(rank)],
+    "powers of two": lambda rank, k: [None] * rank,
+}
+_WORST = 20
 
 
 class Case(NamedTuple):
@@ -71,6 +86,49 @@ def small_cases(nbytes: int = 8 << 20) -> Iterator[Case]:
             yield Case((side, side, k), (2, 0, 1), element)
             yield Case((k, side, side), (1, 2, 0), element)
             yield Case((n // 3, 3, k), (0, 2, 1), element)
+
+
+def every_case(family: str, nbytes: int) -> Iterator[Case]:
+    """All permutations of ranks 2 to 5 that move something, for all sizes of elements."""
+    for element, rank in itertools.product(_DTYPES, range(2, 6)):
+        short = 3 + rank % 3
+        extents = _FAMILIES[family](rank, short)
+        free = extents.count(None)
+        known = math.prod(k for k in extents if k is not None)
+        side = (nbytes / (element * known)) ** (1 / free)
+        if family == "powers of two":
+            shape = [1 << round(math.log2(side)) for _ in extents]
+        else:  # odd, and no two the same
+            shape = [
+                int(side) // 2 * 2 + 1 + 2 * d if k is None else k for d, k in enumerate(extents)
+            ]
+        for permutation in itertools.permutations(range(rank)):
+            if permutation != tuple(range(rank)):
+                yield Case(tuple(shape), permutation, element)
+
+
+def sweep(family: str, nbytes: int, seconds: float, clock: object) -> None:
+    """Prints how all transposes of a family compare with a copy, by size of elements."""
+    found: dict[Case, float] = {}
+    for case in every_case(family, nbytes):
+        measured = row(case, seconds, clock)
+        del measured.contenders["numpy"]
+        measure(measured)
+        found[case] = measured.results["pyjax"] / measured.results["copy"]
+    print(f"\n{family}, {nbytes / (1 << 20):.2f} MiB\n")
+    print(
+        "| bytes of an element | transposes | within 1.3 of a copy | median | 90 % below | most |"
+    )
+    print("|---|---|---|---|---|---|")
+    for element in (*_DTYPES, None):
+        ratios = np.array([r for case, r in found.items() if element in (None, case.element)])
+        print(
+            f"| {element or 'all'} | {len(ratios)} | {np.mean(ratios <= _GOAL):.0%} "
+            f"| {np.median(ratios):.2f} | {np.quantile(ratios, 0.9):.2f} | {ratios.max():.2f} |"
+        )
+    print()
+    for case in sorted(found, key=lambda case: -found[case])[:_WORST]:
+        print(f"{found[case]:.2f} {case}", flush=True)
 
 
 def row(case: Case, seconds: float, clock: object) -> Row:
@@ -127,6 +185,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most", type=float, default=64, help="MiB of the largest")
     parser.add_argument("--small", action="store_true", help="those with small extents, too")
+    parser.add_argument(
+        "--every",
+        nargs="*",
+        metavar="FAMILY",
+        help=f"instead, all permutations: {', '.join(_FAMILIES)}",
+    )
+    parser.add_argument("--size", type=float, default=4, help="MiB of those of --every")
     parser.add_argument("--seconds", type=float, default=0.1, help="for each contender of a row")
     parser.add_argument("--threads", type=int, default=1, help="of pyjax; NumPy has one")
     chosen = parser.parse_args(words)
@@ -137,6 +202,10 @@ def main(words: Sequence[str] | None = None) -> None:
     device = pyjax.devices()[0].device_kind
     print(f"{device}, {chosen.threads} threads, load {load:.1f}, NumPy {np.__version__}")
     clock = time.process_time if chosen.threads == 1 else time.perf_counter
+    if chosen.every is not None:
+        for family in chosen.every or _FAMILIES:
+            sweep(family, int(chosen.size * (1 << 20)), chosen.seconds, clock)
+        return
     most = int(chosen.most * (1 << 20))
     cases = list(random_cases(chosen.count, chosen.seed, most))
     report("at random", cases, chosen.seconds, clock)

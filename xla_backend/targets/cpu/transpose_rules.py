@@ -45,7 +45,9 @@ def _plan_of(transpose: Instruction) -> Plan | None:
         return None
     assert isinstance(transpose.attributes, DimensionsAttributes)
     element = shape.byte_size // shape.num_elements
-    return plan(shape.dimensions, transpose.attributes.dimensions, element)
+    # The parts of complex numbers are elements of their own in loops.
+    in_tiles = not shape.element_type.is_complex
+    return plan(shape.dimensions, transpose.attributes.dimensions, element, in_tiles=in_tiles)
 
 
 def _only_transpose(fusion: Instruction) -> Instruction | None:

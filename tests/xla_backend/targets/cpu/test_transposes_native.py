@@ -115,6 +115,18 @@ def test_large_ones_are_a_routine(body: str) -> None:
     check_native(module_of(body))
 
 
+@pytest.mark.parametrize("type, routine", [("c64", "transpose_8"), ("c128", "transpose_16")])
+def test_squares_of_complex_numbers_are_a_routine(type: str, routine: str) -> None:
+    """Loops go through their parts one by one, where those of real numbers have square tiles."""
+    body = f"""
+        x = {type}[256,128] parameter(0)
+        ROOT t = {type}[128,256] transpose(x), dimensions={{1,0}}"""
+    (step,) = [s for s in _steps(body) if isinstance(s, Launch | Library)]
+    assert isinstance(step, Library) and step.routine == routine
+    check_native(module_of(body))
+    assert not any(isinstance(s, Library) for s in _steps(body.replace(type, "f64")))
+
+
 LOOPS = {
     "small": """
         x = f32[100,100] parameter(0)

@@ -101,13 +101,16 @@ class _Dim(NamedTuple):
     target: int
 
 
-def plan(dims: Sequence[int], permutation: Sequence[int], element: int) -> Plan | None:
+def plan(
+    dims: Sequence[int], permutation: Sequence[int], element: int, *, in_tiles: bool = True
+) -> Plan | None:
     """The plan of a transpose; None: there is nothing to move, or another way is better.
 
     Args:
       dims: of the operand.
       permutation: dimension i of the result is dimension `permutation[i]` of the operand.
       element: bytes of one.
+      in_tiles: whether code for the sizes moves squares of elements in registers.
     """
     if 0 in dims:
         return None
@@ -120,7 +123,7 @@ def plan(dims: Sequence[int], permutation: Sequence[int], element: int) -> Plan 
     by_source = sorted(merged, key=lambda d: d.source)
     by_target = merged[::-1]
     found = _woven(by_source, by_target, unit)
-    return found or _squares(by_source, by_target, unit, unit == element)
+    return found or _squares(by_source, by_target, unit, in_tiles and unit == element)
 
 
 def _merged(dims: Sequence[int], permutation: Sequence[int], element: int) -> list[_Dim]:
@@ -141,7 +144,7 @@ def _merged(dims: Sequence[int], permutation: Sequence[int], element: int) -> li
 
 
 def _squares(
-    by_source: list[_Dim], by_target: list[_Dim], unit: int, is_element: bool
+    by_source: list[_Dim], by_target: list[_Dim], unit: int, in_tiles: bool
 ) -> Plan | None:
     """In squares of units."""
     across, along = by_source[:1], by_target[:1]
@@ -166,7 +169,7 @@ def _squares(
 
     while grown():
         pass
-    if not _worth_blocks(across, along, unit, is_element):
+    if not _worth_blocks(across, along, unit, in_tiles):
         return None
     size = unit * _count(by_target)
     if unit >= _LARGE_UNIT:
@@ -203,12 +206,12 @@ def _lanes(unit: int) -> int:
 
 
 def _worth_blocks(
-    across: Sequence[_Dim], along: Sequence[_Dim], unit: int, is_element: bool
+    across: Sequence[_Dim], along: Sequence[_Dim], unit: int, in_tiles: bool
 ) -> bool:
     """Whether blocks are large enough that what each takes to begin does not matter. Units of whole
     lines are left to code for their sizes, and so are blocks that whole squares of elements make
-    up, if they are small or have rows that meet in caches: it goes through them square by square,
-    where units of several elements would be loops of so few rounds."""
+    up, if they are small or have rows that meet in caches, where it goes through them square by
+    square (`in_tiles`); not units of several elements, which would be loops of so few rounds."""
     lanes = _lanes(unit)
     if 2 * min(_count(across), _count(along)) <= lanes:
         return False
@@ -216,7 +219,7 @@ def _worth_blocks(
     if size < _SMALLEST_BLOCK or unit % LINE == 0:
         return False
     even = all(_count(group) * unit % LINE == 0 for group in (across, along))
-    even = even and _WHOLE_LINES <= unit <= PART and is_element
+    even = even and _WHOLE_LINES <= unit <= PART and in_tiles
     meet = across[0].target % _MEETING == 0
     return not even or (size >= _EVEN_BLOCK and not meet)
 

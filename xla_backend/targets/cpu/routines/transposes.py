@@ -101,8 +101,8 @@ def _all_squares(task: Task, unit: int, groups: int, places: str) -> None:
             _square(task, unit, groups, parts, down.index, right.index, places)
         with w.loop(wide, task.across, lanes) as right:
             at = w.imin(right.index, last_across)
-            for group in range(groups):
-                _square(task, unit, 1, 1, w.iadd(down.index, group * lanes), at, places)
+            with w.loop("0", str(rows), lanes) as group:
+                _square(task, unit, 1, 1, w.iadd(down.index, group.index), at, places)
     with w.loop(tall, task.along, lanes) as down:
         row = w.imin(down.index, last_along)
         with w.loop("0", wide, lanes * parts) as right:
