@@ -17,8 +17,8 @@ from typing import NamedTuple
 SQUARES = {unit: 1 << (unit - 1).bit_length() for unit in range(1, 17)}
 # Bytes of units of which few are woven together or apart, and how few at most.
 WOVEN = {1: 15, 2: 12, 4: 8, 8: 8, 16: 8}
-# Small blocks in which two dimensions are exchanged: the largest of these, and bytes of a block.
-_MOST_SWAPPED, _SWAPPED_BYTES = 12, 512
+# Small blocks in which two dimensions are exchanged: sizes of these, and bytes of a block.
+_SWAPPED, _SWAPPED_BYTES = (*range(2, 13), 16, 32), 512
 # Bytes of registers that are transposed in parts of so many.
 PART = 16
 # Dimensions of a group, and others.
@@ -83,12 +83,11 @@ def routine_names() -> list[str]:
 
 def swapped_blocks() -> list[tuple[int, int, int]]:
     """Sizes of small blocks, and bytes of their units."""
-    sizes = range(2, _MOST_SWAPPED + 1)
     return [
         (a, b, unit)
         for unit in WOVEN
-        for a in sizes
-        for b in sizes
+        for a in _SWAPPED
+        for b in _SWAPPED
         if a * b * unit <= _SWAPPED_BYTES
     ]
 
@@ -205,9 +204,7 @@ def _lanes(unit: int) -> int:
     return PART // SQUARES[unit] if unit in SQUARES else 1
 
 
-def _worth_blocks(
-    across: Sequence[_Dim], along: Sequence[_Dim], unit: int, in_tiles: bool
-) -> bool:
+def _worth_blocks(across: Sequence[_Dim], along: Sequence[_Dim], unit: int, in_tiles: bool) -> bool:
     """Whether blocks are large enough that what each takes to begin does not matter. Units of whole
     lines are left to code for their sizes, and so are blocks that whole squares of elements make
     up, if they are small or have rows that meet in caches, where it goes through them square by
@@ -251,12 +248,16 @@ def _woven(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | No
     if unit not in WOVEN:
         return None
     across, along = by_source[0], by_target[0]
-    apart = along.source == across.size * unit and across.size <= WOVEN[unit]
-    together = across.target == along.size * unit and along.size <= WOVEN[unit]
+    apart = along.source == across.size * unit
+    together = across.target == along.size * unit
+    if apart and together and across.size in _SWAPPED and along.size in _SWAPPED:
+        return _swapped(by_target, across, along, unit)
+    apart, together = (
+        apart and across.size <= WOVEN[unit],
+        together and along.size <= WOVEN[unit],
+    )
     if not apart and not together:
         return None
-    if apart and together and max(across.size, along.size) <= _MOST_SWAPPED:
-        return _swapped(by_target, across, along, unit)
     few, many = (across, along) if apart else (along, across)
     if many.size * unit < SPARE_BYTES:
         return None

@@ -128,11 +128,22 @@ def test_few(few, element):
         assert check((n, few), (1, 0), element, change=past_caches)
 
 
+@pytest.mark.parametrize("sizes", [(16, 16), (8, 16), (32, 3), (5, 32)], ids=str)
+@pytest.mark.parametrize("element", WOVEN)
+def test_small_blocks_that_stay_where_they_are(sizes, element):
+    for n, change in itertools.product((3, 70), (lambda found: found, past_caches)):
+        found = plan((n, *sizes), (0, 2, 1), element)
+        swaps = found is not None and found.routine.startswith("swapped")
+        assert swaps == (sizes[0] * sizes[1] * element <= 512)
+        assert check((n, *sizes), (0, 2, 1), element, change=change) or not swaps
+
+
 def test_few_on_older_machines():
     for target in older_targets():
         assert check((500, 3), (1, 0), 1, target)
         assert check((5, 300), (1, 0), 4, target)
         assert check((300, 3, 5), (0, 2, 1), 2, target)
+        assert check((30, 16, 16), (0, 2, 1), 1, target)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +223,9 @@ def test_contracts(element):
         np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("name", ["transpose_1", "transpose_3", "transpose_4", "transpose_units", "apart_3_1"])
+@pytest.mark.parametrize(
+    "name", ["transpose_1", "transpose_3", "transpose_4", "transpose_units", "apart_3_1"]
+)
 def test_code_for_arm(name):
     declare_kernels()
     target = make_target("aarch64-unknown-linux-gnu", "generic")
