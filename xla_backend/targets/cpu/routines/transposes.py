@@ -62,7 +62,6 @@ def _squares(unit: int, task: Task) -> None:
     # As many squares below each other as half of the registers hold, and as parts can be exchanged.
     registers = 32 if task.width == 64 or w.target.is_aarch64 else 16
     groups = min(parts, max(1, registers // 2 // lanes))
-    rows = lanes * groups
     source = w.gep("i8", task.source_start, w.imul(task.across_start, unit))
     addresses(task, task.sources, source, "along", task.along_start, task.along)
     target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
