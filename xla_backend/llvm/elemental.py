@@ -37,6 +37,7 @@ from xla_backend.llvm.extremes import extreme
 from xla_backend.llvm.integer import INTEGER_FUNCTIONS, NARROW_INTEGER_FUNCTIONS
 from xla_backend.llvm.math import FLOAT_FUNCTIONS
 from xla_backend.llvm.math_basics import INF, Emitter, bits, fabs, fcmp, pick
+from xla_backend.llvm.math_half import HALF_FUNCTIONS
 from xla_backend.llvm.math_remainder import remainder
 from xla_backend.llvm.types import (
     const,
@@ -141,6 +142,8 @@ def emit(w: FunctionWriter, name: str, t: P, n: int, *operands: Value) -> Value:
         if name == "is-finite":
             return fcmp(w, ty, "olt", fabs(w, ty, operands[0]), INF)
         emitter = EMITTERS.get(name)
+        if t is P.F16:
+            emitter = HALF_FUNCTIONS.get(name, emitter)
         if emitter is not None:
             result = emitter(w, ty, *operands)
             exact = name in _EXACT or (name == "negate" and _has_negative_zero(t))

@@ -29,7 +29,7 @@ FLOAT_FUNCTIONS: dict[str, Emitter] = {
     "tan": through_double(tan),
     "asin": through_double(asin),
     "acos": through_double(acos),
-    "atan2": through_double(atan2),
+    "atan2": atan2,
     "asinh": through_double(asinh),
     "acosh": through_double(acosh),
     "atanh": through_double(atanh),

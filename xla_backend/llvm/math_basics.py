@@ -22,10 +22,11 @@ class FloatFormat:
     """Constants of the two formats that are computed in.
 
     mantissa: explicit mantissa bits; bias: exponent bias; magic: 1.5 * 2^mantissa, whose addition
-    rounds a small number to an integer; magic_bits: its bit pattern; min_normal: smallest normal.
+    rounds a small number to an integer; magic_bits: its bit pattern; min_normal: smallest normal;
+    infinity_bits: the bit pattern of infinity.
     """
 
-    __slots__ = ("bias", "magic", "magic_bits", "mantissa", "min_normal")
+    __slots__ = ("bias", "infinity_bits", "magic", "magic_bits", "mantissa", "min_normal")
 
     def __init__(self, mantissa: int, bias: int) -> None:
         self.mantissa = mantissa
@@ -33,6 +34,7 @@ class FloatFormat:
         self.magic = 1.5 * 2.0**mantissa
         self.magic_bits = ((bias + mantissa) << mantissa) | (1 << (mantissa - 1))
         self.min_normal = 2.0 ** (1 - bias)
+        self.infinity_bits = (2 * bias + 1) << mantissa
 
 
 _F32 = FloatFormat(23, 127)
@@ -50,6 +52,19 @@ def horner(w: FunctionWriter, ty: str, x: str, coefficients: Sequence[float]) ->
     for c in coefficients[-2::-1]:
         result = w.fma(ty, result, x, const(ty, c))
     return result
+
+
+def estrin(w: FunctionWriter, ty: str, x: str, coefficients: Sequence[float]) -> str:
+    """The same by halves, which wait for each other less: for long chains of operations."""
+    terms, power = [const(ty, c) for c in coefficients], x
+    while len(terms) > 1:
+        pairs = [terms[k : k + 2] for k in range(0, len(terms), 2)]
+        terms = [
+            w.fma(ty, pair[1], power, pair[0]) if len(pair) == 2 else pair[0] for pair in pairs
+        ]
+        if len(terms) > 1:
+            power = w.op("fmul", ty, power, power)
+    return terms[0]
 
 
 def fabs(w: FunctionWriter, ty: str, x: str) -> str:
@@ -95,14 +110,6 @@ def power_of_two(w: FunctionWriter, ty: str, exponent: str) -> str:
     """2^exponent for an integer exponent within the normal range."""
     f = fmt(ty)
     return from_bits(w, ty, iop(w, ty, "shl", iop(w, ty, "add", exponent, f.bias), f.mantissa))
-
-
-def scale(w: FunctionWriter, ty: str, x: str, exponent: str) -> str:
-    """x * 2^exponent, for exponents up to twice the normal range; rounds once where subnormal."""
-    half = iop(w, ty, "ashr", exponent, 1)
-    rest = iop(w, ty, "sub", exponent, half)
-    x = w.op("fmul", ty, x, power_of_two(w, ty, half))
-    return w.op("fmul", ty, x, power_of_two(w, ty, rest))
 
 
 def round_to_int(

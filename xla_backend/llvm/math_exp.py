@@ -21,8 +21,8 @@ from xla_backend.llvm.math_basics import (
     power_of_two,
     quick_two_sum,
     round_to_int,
-    scale,
 )
+from xla_backend.llvm.registers import scale
 from xla_backend.llvm.types import bits_of, const
 from xla_backend.llvm.writer import FunctionWriter
 
@@ -86,25 +86,26 @@ _TANH_F64 = (
 )
 
 
-def _reduce(w: FunctionWriter, ty: str, x: str) -> tuple[str, str, str, str]:
-    """(integer n, r, P(r), r^2) with e^x = 2^n (1 + r + r^2 P(r))."""
+def _reduce(w: FunctionWriter, ty: str, x: str) -> tuple[str, str, str, str, str]:
+    """(n, n as an integer, r, P(r), r^2) with e^x = 2^n (1 + r + r^2 P(r))."""
     single = bits_of(ty) == 32
     high, low = _LN2_F32 if single else _LN2_F64
     n, n_int = round_to_int(w, ty, x, _LOG2E)
     r = w.fma(ty, n, const(ty, -high), x)
     r = w.fma(ty, n, const(ty, -low), r)
     p = horner(w, ty, r, _EXP_F32 if single else EXP_F64)
-    return n_int, r, p, w.op("fmul", ty, r, r)
+    return n, n_int, r, p, w.op("fmul", ty, r, r)
 
 
 def _exp(w: FunctionWriter, ty: str, x: str, shift: int = 0) -> str:
     """e^x * 2^shift without intermediate overflow."""
     low, high = (-104.5, 90.0) if bits_of(ty) == 32 else (-746.0, 712.0)
-    n, r, p, square = _reduce(w, ty, clamp_keep_nan(w, ty, x, low, high))
+    n, n_int, r, p, square = _reduce(w, ty, clamp_keep_nan(w, ty, x, low, high))
     p = w.op("fadd", ty, w.fma(ty, p, square, r), const(ty, 1.0))
     if shift:
-        n = iop(w, ty, "add", n, shift)
-    return scale(w, ty, p, n)
+        n = w.op("fadd", ty, n, const(ty, shift))
+        n_int = iop(w, ty, "add", n_int, shift)
+    return scale(w, ty, p, n, n_int)
 
 
 def exp(w: FunctionWriter, ty: str, x: str) -> str:
@@ -113,7 +114,7 @@ def exp(w: FunctionWriter, ty: str, x: str) -> str:
 
 def _expm1_core(w: FunctionWriter, ty: str, x: str) -> str:
     """e^x - 1 for x in the range where 2^(n-1) is normal; tiny x are the caller's business."""
-    n, r, p, square = _reduce(w, ty, x)
+    _, n, r, p, square = _reduce(w, ty, x)
     half = power_of_two(w, ty, iop(w, ty, "sub", n, 1))
     rest = w.op("fsub", ty, half, const(ty, 0.5))
     if bits_of(ty) == 64:

@@ -1,22 +1,27 @@
-"""asin, acos, atan, atan2 for f64 lanes (f32 goes through f64: see the table in `math`).
+"""asin, acos, atan for f64 lanes (f32 goes through f64: see the table in `math`), atan2 for both.
 
 asin: x + x z P(z), z = x^2, up to 1/2; beyond by sqrt((1 - x)/2). atan: one division brings the
-argument below tan(pi/8), and the remainder of that division corrects the result.
+argument below tan(pi/8), and the remainder of that division corrects the result. atan2 of f32 is
+one polynomial of the smaller number by the larger one in f64, without such a remainder.
 """
 
 from __future__ import annotations
 
 from xla_backend.llvm.math_basics import (
     INF,
+    any_lane,
     bits,
     copysign,
     fabs,
     fcmp,
+    fmt,
+    from_bits,
     horner,
+    iop,
     pick,
     remainder_of_quotient,
 )
-from xla_backend.llvm.types import const, int_of, mask_of
+from xla_backend.llvm.types import bits_of, const, int_of, mask_of, with_element
 from xla_backend.llvm.writer import FunctionWriter
 
 _PI = (3.141592653589793, 1.2246467991473532e-16)
@@ -50,6 +55,20 @@ _ATAN = (
     0.0450363021234303,
     -0.03347656793771872,
     0.015197530071591232,
+)
+# atan(x) = x P(x^2) up to 1, as exact as a result of f32 needs it
+_ATAN_F32 = (
+    0.9999999996282628,
+    -0.3333332393476013,
+    0.19999604622296285,
+    -0.14279159490400106,
+    0.11054500511874855,
+    -0.08798770201816407,
+    0.06716104911965302,
+    -0.044357477628389624,
+    0.02227435345686926,
+    -0.007199388610679586,
+    0.0010911126517490735,
 )
 
 
@@ -140,6 +159,43 @@ def atan(w: FunctionWriter, ty: str, x: str) -> str:
 
 
 def atan2(w: FunctionWriter, ty: str, y: str, x: str) -> str:
+    return (_atan2_f32 if bits_of(ty) == 32 else _atan2_f64)(w, ty, y, x)
+
+
+def _atan2_f32(w: FunctionWriter, ty: str, y: str, x: str) -> str:
+    """c + atan(q), q = the smaller by the larger of |y| and |x|, or -q, and c a number of right
+    angles."""
+    int_ty, mask = int_of(ty), mask_of(ty)
+    infinity, sign = fmt(ty).infinity_bits, const(int_ty, -(2**31))
+    # As integers they have the order of numbers, and NaN comes last.
+    n, d = bits(w, ty, fabs(w, ty, y)), bits(w, ty, fabs(w, ty, x))
+    low, high = w.intrinsic("umin", int_ty, n, d), w.intrinsic("umax", int_ty, n, d)
+    steep = w.cmp("ugt", int_ty, n, d)
+    x_sign = w.op("and", int_ty, bits(w, ty, x), sign)
+    flip = w.op("xor", int_ty, x_sign, w.select(steep, int_ty, sign, const(int_ty, 0)))
+
+    def unusual() -> list[str]:
+        one = bits(w, ty, const(ty, 1.0))
+        infinite = w.cmp("eq", int_ty, low, const(int_ty, infinity))
+        larger = w.op("or", mask, infinite, w.cmp("eq", int_ty, high, const(int_ty, 0)))
+        larger = w.op("and", mask, larger, w.cmp("ule", int_ty, high, const(int_ty, infinity)))
+        return [w.select(infinite, int_ty, one, low), w.select(larger, int_ty, one, high)]
+
+    # Both are 0, or one is infinite or NaN.
+    below = iop(w, ty, "sub", high, 1)
+    special = any_lane(w, ty, w.cmp("uge", int_ty, below, const(int_ty, infinity - 1)))
+    low, high = w.if_else(special, [int_ty, int_ty], unusual, lambda: [low, high], likely=False)
+    wide = with_element(ty, "double")
+    low = from_bits(w, ty, w.op("xor", int_ty, low, flip))
+    high = from_bits(w, ty, high)
+    q = w.op("fdiv", wide, w.cast("fpext", ty, low, wide), w.cast("fpext", ty, high, wide))
+    left = w.cmp("slt", int_ty, bits(w, ty, x), const(int_ty, 0))
+    base = pick(w, wide, steep, _PIO2[0], pick(w, wide, left, _PI[0], 0.0))
+    angle = w.fma(wide, q, horner(w, wide, w.op("fmul", wide, q, q), _ATAN_F32), base)
+    return copysign(w, ty, w.cast("fptrunc", wide, angle, ty), y)
+
+
+def _atan2_f64(w: FunctionWriter, ty: str, y: str, x: str) -> str:
     n, d = fabs(w, ty, y), fabs(w, ty, x)
     infinite = w.op("and", mask_of(ty), fcmp(w, ty, "oeq", n, INF), fcmp(w, ty, "oeq", d, INF))
     n, d = pick(w, ty, infinite, 1.0, n), pick(w, ty, infinite, 1.0, d)
