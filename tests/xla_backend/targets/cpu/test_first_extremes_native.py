@@ -130,3 +130,31 @@ def test_two_comparisons_decide() -> None:
 @pytest.mark.parametrize("change", [{"first": "GT"}, {"start": 9}], ids=["the last", "a start"])
 def test_others_are_compared_as_they_say(change: dict) -> None:
     assert comparisons(*program((400,), 0, "GT", **change)) > 5
+
+
+@pytest.mark.parametrize("combiner", ["or", "maximum", "and", "minimum"])
+@pytest.mark.parametrize("dims, over", [((70000,), "0"), ((3, 5000), "1"), ((2, 40, 128), "1,2")])
+def test_any_and_all_of_long_rows_are_a_routine(
+    combiner: str, dims: tuple[int, ...], over: str
+) -> None:
+    """NumPy stops at the first truth value that decides; a loop read all of them."""
+    start = "false" if combiner in ("or", "maximum") else "true"
+    kept = dims[: len(dims) - len(over.split(","))]
+    shapes = [",".join(map(str, shape)) for shape in (dims, kept)]
+    body = f"""x = pred[{shapes[0]}] parameter(0)
+        i = pred[] constant({start})
+        ROOT r = pred[{shapes[1]}] reduce(x, i), dimensions={{{over}}}, to_apply=pick"""
+    reducer = f"""pick {{
+      a = pred[] parameter(0)
+      b = pred[] parameter(1)
+      ROOT c = pred[] {combiner}(a, b)
+    }}"""
+    module = module_of(body, reducer)
+    late = np.zeros(dims, bool)
+    late[..., -1] = True
+    some = np.random.default_rng(0).random(dims) < 0.5
+    for x in (late, ~late, late & False, late | True, some):
+        check_native(module, [x])
+    (step,) = compile_module(module, CompileOptions()).program.steps
+    assert isinstance(step, Library)
+    assert step.routine == f"first_{'max' if start == 'false' else 'min'}_pred"

@@ -6,15 +6,17 @@
 
 A part of a row goes block by block: the extreme of a block is compared with that of the blocks
 before, and the block that holds the extreme of all is searched at the end. Parts run in parallel.
+Of truth values the first that is wanted is all there is to find: no part is searched that comes
+behind one in which it was.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
-from xla_backend.llvm.types import mask_of, memory_type, register_type, vector
+from xla_backend.llvm.types import const, mask_of, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.task_context import TaskContext
@@ -30,6 +32,8 @@ EXTREMES = {"max": "maximum", "min": "minimum"}
 EXTREME_TYPES = (
     P.PRED, P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.F32, P.F64,
 )  # fmt: skip
+_PARALLEL_TRUTH = 1 << 20
+_NOWHERE = (1 << 31) - 1
 _CONTEXT = TaskContext(("in", "values", "places", "work", "outer", "n"), pointers=4)
 
 
@@ -220,7 +224,95 @@ def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
     return name
 
 
+def _emit_truth_part(module: ModuleWriter, extreme: str) -> str:
+    """void part(ptr ctx, i64 task): the first wanted truth value of a part of a row; its place goes
+    to `places` unless an earlier one is there."""
+    search, wanted = _emit_search(module, P.PRED, extreme), str(int(extreme == "max"))
+    name = f"part.{extreme}.{P.PRED}"
+    w = module.function(name, [("ptr", "ctx"), ("i64", "task")], internal=True)
+    source, _, places, _, _, n = _CONTEXT.fields(w)
+    parts = w.op("udiv", "i64", w.iadd(n, PART - 1), str(PART))
+    number = w.op("udiv", "i64", "%task", parts)
+    start = w.imul(w.isub("%task", w.imul(number, parts)), PART)
+    cell = w.gep("i32", places, number)
+    found = w.value(f"load atomic i32, ptr {cell} monotonic, align 4")
+    with w.if_(w.cmp("sgt", "i64", w.cast("sext", "i32", found, "i64"), start)):
+        row = w.gep("i8", source, w.iadd(w.imul(number, n), start))
+        count = w.imin(w.isub(n, start), PART)
+        skipped = _others(w, row, count, extreme)
+        with w.if_(w.cmp("slt", "i64", skipped, count)):
+            begin = w.gep("i8", row, skipped)
+            given = [("ptr", begin), ("i8", wanted), ("i64", w.isub(count, skipped))]
+            place = w.call(search, "i64", given)
+            with w.if_(w.cmp("eq", "i8", w.load("i8", w.gep("i8", begin, place)), wanted)):
+                here = w.iadd(w.iadd(start, skipped), place)
+                here = w.cast("trunc", "i64", here, "i32")
+                w.value(f"atomicrmw umin ptr {cell}, i32 {here} monotonic")
+    w.ret()
+    return name
+
+
+def _others(w: FunctionWriter, row: str, count: str, extreme: str) -> str:
+    """How many truth values at the begin of a row, some vectors at a time, have none wanted."""
+    lanes = w.target.lanes(8)
+    ty, bits, some = vector("i8", lanes), f"i{lanes}", _UNROLL * lanes
+    join, without = ("or", const(ty, 0)) if extreme == "max" else ("and", const(ty, 1))
+    whole = w.op("and", "i64", count, str(-some))
+
+    def step(state: list[str]) -> list[str]:
+        places = [w.gep("i8", row, w.iadd(state[0], k * lanes)) for k in range(_UNROLL)]
+        joined = reduce(partial(w.op, join, ty), [w.load(ty, place) for place in places])
+        wanted = w.cast("bitcast", mask_of(ty), w.cmp("ne", ty, joined, without), bits)
+        return [w.iadd(state[0], some), wanted]
+
+    def goes_on(state: list[str]) -> str:
+        none = w.cmp("eq", bits, state[1], "0")
+        return w.op("and", "i1", none, w.cmp("slt", "i64", state[0], whole))
+
+    end, hits = w.while_([("i64", "0"), (bits, "0")], goes_on, step)
+    return w.select(w.cmp("eq", bits, hits, "0"), "i64", end, w.isub(end, some))
+
+
+def _emit_truth_group(extreme: str, module: ModuleWriter) -> None:
+    part = _emit_truth_part(module, extreme)
+    w = module.function(f"pyjax_first_{extreme}_{P.PRED}", _CONTEXT.parameters())
+    context = _CONTEXT.make(w, [f"%{name}" for name in _CONTEXT.names])
+    parts = w.op("udiv", "i64", w.iadd("%n", PART - 1), str(PART))
+    tasks, size = w.imul("%outer", parts), w.imul("%outer", "%n")
+    with w.loop("0", "%outer") as number:
+        w.store("i32", str(_NOWHERE), w.gep("i32", "%places", number.index))
+        # Where it comes early, nobody else is asked for help.
+        first = w.imul(number.index, parts)
+        w.call(part, "void", [("ptr", context), ("i64", first)])
+
+    def rest() -> None:
+        with w.if_(w.cmp("sge", "i64", size, str(_PARALLEL_TRUTH))):
+            given = [("ptr", f"@{part}"), ("ptr", context), ("i64", tasks)]
+            w.call("pyjax_parallel_for_polled", "void", given)
+        with w.if_(w.cmp("slt", "i64", size, str(_PARALLEL_TRUTH))), w.loop("0", tasks) as task:
+            w.call(part, "void", [("ptr", context), ("i64", task.index)])
+
+    with w.loop("0", "%outer", 1, [("i64", "0")]) as number:
+        place = w.load("i32", w.gep("i32", "%places", number.index))
+        missing = w.cmp("eq", "i32", place, str(_NOWHERE))
+        number.next = [w.iadd(number.carried[0], w.cast("zext", "i1", missing, "i64"))]
+    several = w.cmp("sgt", "i64", parts, "1")
+    with w.if_(w.op("and", "i1", several, w.cmp("ne", "i64", number.results[0], "0"))):
+        rest()
+    with w.loop("0", "%outer") as number:
+        cell = w.gep("i32", "%places", number.index)
+        place = w.load("i32", cell)
+        missing = w.cmp("eq", "i32", place, str(_NOWHERE))
+        w.store("i32", w.select(missing, "i32", "0", place), cell)
+        is_max = "1" if extreme == "max" else "0"
+        found = w.cast("zext", "i1", missing, "i8")
+        w.store("i8", w.op("xor", "i8", found, is_max), w.gep("i8", "%values", number.index))
+    w.ret()
+
+
 def _emit_group(t: P, extreme: str, module: ModuleWriter) -> None:
+    if t is P.PRED:
+        return _emit_truth_group(extreme, module)
     part = _emit_part(module, t, extreme)
     w = module.function(f"pyjax_first_{extreme}_{t}", _CONTEXT.parameters())
     r = _Row(w, t, extreme)
