@@ -36,7 +36,7 @@ _SIN = (-0.16666656642945796, 0.008333024196702196, -0.00019807350359862816, 2.6
 
 def log(w: FunctionWriter, ty: str, x: str) -> str:
     # Of 0, infinity and what has no logarithm e and m are such that nothing else has to be done.
-    e, m = split(w, ty, x)
+    e, m = split(w, ty, x, subnormals=False)
     interval = iop(w, ty, "lshr", bits(w, ty, m), fmt(ty).mantissa - 4)
     r = w.fma(ty, m, lookup(w, ty, _RECIPROCALS, interval), const(ty, -1.0))
     whole = w.fma(ty, e, const(ty, _LN2), lookup(w, ty, _LOGS, interval))

@@ -96,17 +96,23 @@ def scale(w: FunctionWriter, ty: str, x: str, n: str, n_int: str) -> str:
     return by_registers(w, ty, _WIDTH, scaled, (ty, x), (ty, n))
 
 
-def split(w: FunctionWriter, ty: str, x: str) -> tuple[str, str]:
-    """(e, m) with x = m 2^e, m in [1, 2), for normal x > 0; (-inf, 1 or -1) for zeros, (inf, 1) for
-    infinity, and NaN as m of negative numbers and of NaN."""
+def split(w: FunctionWriter, ty: str, x: str, subnormals: bool) -> tuple[str, str]:
+    """(e, m) with x = m 2^e, m in [1, 2), for x > 0; (-inf, 1 or -1) for zeros, (inf, 1) for
+    infinity, and NaN as m of negative numbers and of NaN. Without `subnormals` x is none."""
     if fills_registers(w, ty):
         e = by_registers(w, ty, _WIDTH, partial(_apart, w, "getexp", ""), (ty, x))
         interval = f"i32 {_FROM_ONE_NAN_OF_NEGATIVE}, "
         return e, by_registers(w, ty, _WIDTH, partial(_apart, w, "getmant", interval), (ty, x))
     f = fmt(ty)
-    raw = bits(w, ty, x)
+    number, bias = x, const(ty, f.bias)
+    if subnormals:
+        more = f.mantissa + 2
+        tiny = fcmp(w, ty, "olt", x, f.min_normal)
+        number = w.select(tiny, ty, w.op("fmul", ty, x, const(ty, 2.0**more)), x)
+        bias = pick(w, ty, tiny, f.bias + more, f.bias)
+    raw = bits(w, ty, number)
     e = w.cast("sitofp", int_of(ty), iop(w, ty, "lshr", raw, f.mantissa), ty)
-    e = w.op("fsub", ty, e, const(ty, f.bias))
+    e = w.op("fsub", ty, e, bias)
     zero, infinite = fcmp(w, ty, "oeq", x, 0.0), fcmp(w, ty, "oeq", x, INF)
     e = pick(w, ty, infinite, INF, pick(w, ty, zero, -INF, e))
     fraction = iop(w, ty, "and", raw, (1 << f.mantissa) - 1)

@@ -90,6 +90,11 @@ class TargetInfo:
         return self.is_x86 and self.vector_bits == 512 and "avx512vbmi" in on
 
     @property
+    def permutes_registers(self) -> bool:
+        """Whether an instruction permutes elements of a whole register by those of another."""
+        return self.is_x86 and self.vector_bits >= 256  # AVX2 and AVX-512
+
+    @property
     def has_range(self) -> bool:
         """Whether an instruction finds the larger of two floats by value and sign."""
         return self.is_x86 and self.vector_bits == 512  # of AVX512DQ and VL
