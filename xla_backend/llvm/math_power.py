@@ -172,7 +172,7 @@ def _power_f64(w: FunctionWriter, ty: str, a: str, y: str, boost: str) -> str:
     # Of results that overflow or are 0, too.
     for predicate, limit in (("olt", 0.125), ("ogt", -0.125)):
         g = pick(w, ty, fcmp(w, ty, predicate, g, limit), g, limit)
-    p = w.op("fmul", ty, g, estrin(w, ty, g, _EXP2_F64))
+    p = w.op("fmul", ty, g, horner(w, ty, g, _EXP2_F64))
     power = lookup(w, ty, _EIGHTHS, eighths)
     p = w.op("fadd", ty, power, w.fma(ty, power, p, lookup(w, ty, _EIGHTHS_LOW, eighths)))
     return _scale_by_eighths(w, ty, p, n, eighths)
