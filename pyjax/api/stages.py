@@ -25,7 +25,8 @@ from pyjax.core.tree_util import (
 )
 from pyjax.interpreters.platform_names import names_of_platform
 from pyjax.lax.faults.guard import check_results
-from pyjax.runtime.array import DeviceArray, everything_on, moved, relaid
+from pyjax.runtime.array import DeviceArray, moved, relaid
+from pyjax.runtime.array_spec import everything_on
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import (
     as_operand,

@@ -11,17 +11,22 @@ import numpy as np
 from pyjax._config import options
 from pyjax.core import dtypes
 from pyjax.core.array import Array
-from pyjax.core.avals import ShapedArray
+from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import fail, new_error
 from pyjax.core.tree_util import tree_broadcast, tree_map
-from pyjax.runtime.array import DeviceArray, array_from, array_spec, laid_out, relaid
+from pyjax.runtime.array import DeviceArray, array_from, relaid
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
+from pyjax.runtime.array_spec import spec_over
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.runtime.placement import device_put
+from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer, description
 from pyjax.sharding.mesh import NAMES_AND_SIZES, AxisType, Mesh
 from pyjax.sharding.shardings import Sharding, context_sharding, resolve_device
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup, Parts
+
+Index = tuple[Any, ...]
 
 
 def make_mesh(
@@ -87,21 +92,28 @@ def make_array_from_callback(
     sharding = context_sharding("make_array_from_callback", sharding)
     want = sharding.shard_shape(shape)
     made: dict[Any, np.ndarray] = {}
-    parts: list[DeviceArray] = []
-    for device, index in sharding.addressable_devices_indices_map(shape).items():
-        key = tuple((part.start, part.stop) for part in index)
-        if key not in made:
-            made[key] = np.asarray(data_callback(index), dtype)
-            if made[key].shape != want:
-                raise new_error(
-                    ValueError,
-                    f"make_array_from_callback: the callback returned shape {made[key].shape} for "
-                    f"{index}, but {want} is needed.",
-                )
-        parts.append(device_put(made[key], device))
-    if not parts:
+    for index in sharding.addressable_devices_indices_map(shape).values():
+        key = tuple([part.indices(size)[:2] for part, size in zip(index, shape)])
+        if key in made:
+            continue
+        data = made[key] = np.asarray(data_callback(index), dtype)
+        if data.shape != want:
+            raise new_error(
+                ValueError,
+                f"make_array_from_callback: the callback returned shape {data.shape} for "
+                f"{index}, but {want} is needed.",
+            )
+    if not made:
         return _array_elsewhere("make_array_from_callback", shape, sharding, dtype)
-    return _of_parts(shape, sharding, parts)
+    device = resolve_device(sharding)
+    if not isinstance(device, DeviceGroup):
+        return device_put(data, sharding)
+    if armed:
+        check_transfer(Direction.TO_DEVICE, Transfer.EXPLICIT, description(data), device)
+    aval = abstractify(data).update(shape=shape)
+    spec = spec_over(aval, device, sharding)
+    cut = lambda bounds, kind: kind.from_host(made[bounds])
+    return array_from(spec.kind.of, cut, spec)
 
 
 def _of_parts(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[DeviceArray]) -> Array:
@@ -112,12 +124,11 @@ def _of_parts(shape: tuple[int, ...], sharding: Sharding, parts: Sequence[Device
         return relaid(parts[0], sharding)
     by_device = {part.spec.device: part for part in parts}
     aval = parts[0].aval.update(shape=shape, weak_type=False)
-    spec = laid_out(array_spec(aval, group, True), sharding)
+    spec = spec_over(aval, group, sharding)
     buffers = []
     for device in group.here:
         part = by_device[device]
-        part.block_until_ready()
-        buffers.append(part.memory()[0])
+        buffers.append(part.block_until_ready().buffer)
     return array_from(lambda own: own, Parts(tuple(buffers)), spec)
 
 
@@ -150,7 +161,10 @@ def make_array_from_single_device_arrays(
         return _array_elsewhere(name, tuple(shape), sharding, dtype)
     want = sharding.shard_shape(tuple(shape))
     dtype = arrays[0].dtype if dtype is None else np.dtype(dtype)
+    # Arrays of one shape and type have one abstract value: the parts that differ are looked at.
     for number, part in enumerate(arrays):
+        if number and part.aval is arrays[0].aval:
+            continue
         if tuple(part.shape) != want:
             raise new_error(
                 ValueError,
@@ -221,20 +235,35 @@ def make_array_from_process_local_data(
     return tree_map(make, local_data, tree_broadcast(global_shape, local_data, is_leaf=_is_shape))
 
 
+# Of process-local data: by how it is cut and its shape, the whole shape, and which part of it each
+# index of the whole stands for.
+_local_parts: BoundedCache[Any, tuple[tuple[int, ...], dict[Index, Index]]] = BoundedCache(
+    Budget("process-local data", entries=1024)
+)
+
+
 def _of_local_data(sharding: Sharding, data: np.ndarray, asked: Any) -> Array:
-    asked = (None,) * data.ndim if asked is None else tuple(asked)
-    if len(asked) != data.ndim:
+    key = (sharding, data.shape, None if asked is None else tuple(asked))
+    shape, local = _local_parts.make(key, lambda: _find_local_parts(*key))
+    return make_array_from_callback(shape, sharding, lambda index: data[local[_key(index)]])
+
+
+def _find_local_parts(
+    sharding: Sharding, local_shape: tuple[int, ...], wanted: tuple[Any, ...] | None
+) -> tuple[tuple[int, ...], dict[Index, Index]]:
+    asked = (None,) * len(local_shape) if wanted is None else wanted
+    if len(asked) != len(local_shape):
         fail(
             ValueError,
-            f"make_array_from_process_local_data: data of shape {data.shape} for global shape "
+            f"make_array_from_process_local_data: data of shape {local_shape} for global shape "
             f"{asked}",
             "the part of a process has as many dimensions as the whole",
         )
-    inferred = _global_shape(sharding, data.shape)
+    inferred = _global_shape(sharding, local_shape)
     shape = tuple(i if a is None else int(a) for i, a in zip(inferred, asked))
     indices = sharding.addressable_devices_indices_map(shape)
-    starts = [_local_starts(dim, indices.values(), shape) for dim in range(data.ndim)]
-    for dim, (size, own) in enumerate(zip(data.shape, starts)):
+    starts = [_local_starts(dim, indices.values(), shape) for dim in range(len(local_shape))]
+    for dim, (size, own) in enumerate(zip(local_shape, starts)):
         addressed = sum(part for part, _ in own.values())
         if size not in (shape[dim], addressed):
             fail(
@@ -251,14 +280,11 @@ def _of_local_data(sharding: Sharding, data: np.ndarray, asked: Any) -> Array:
         bounds = [part.indices(size)[:2] for part, size in zip(index, shape)]
         local[_key(index)] = tuple(
             slice(start, stop)
-            if data.shape[dim] == shape[dim]
+            if local_shape[dim] == shape[dim]
             else slice(starts[dim][start][1], starts[dim][start][1] + stop - start)
             for dim, (start, stop) in enumerate(bounds)
         )
-    return make_array_from_callback(shape, sharding, lambda index: data[local[_key(index)]])
-
-
-Index = tuple[Any, ...]
+    return shape, local
 
 
 def _key(index: Index) -> Index:

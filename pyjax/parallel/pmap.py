@@ -31,7 +31,8 @@ from pyjax.parallel.global_arrays import (
     make_array_from_single_device_arrays,
 )
 from pyjax.parallel.shard_map import shard_map
-from pyjax.runtime.array import DeviceArray, array_spec, laid_out, uncommitted
+from pyjax.runtime.array import DeviceArray, uncommitted
+from pyjax.runtime.array_spec import array_spec, laid_out
 from pyjax.runtime.devices import devices as all_devices
 from pyjax.runtime.devices import local_devices, process_count
 from pyjax.runtime.placement import device_put
@@ -314,9 +315,19 @@ class _MappedAxis:
                 "each device takes its example of one",
                 "map an argument (in_axes), or call the function without pmap",
             )
+        for x, d in zip(leaves, self._dims):
+            if d is not None and not -np.ndim(x) <= d < np.ndim(x):
+                fail(
+                    ValueError,
+                    f"pmap was requested to map its argument along axis {d}, which an array of "
+                    f"shape {np.shape(x)} does not have.",
+                    "each device takes its example of every mapped argument",
+                    "pass an array with an example for each device, or None in in_axes for what "
+                    "all devices get whole",
+                )
         if size is None:
             mapped = [(np.shape(x), d) for x, d in zip(leaves, self._dims) if d is not None]
-            sizes = [shape[d] for shape, d in mapped if shape]
+            sizes = [shape[d] for shape, d in mapped]
             size = max(sizes, default=1)
             if len({*sizes}) > 1:
                 fail(

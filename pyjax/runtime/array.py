@@ -10,92 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from pyjax._config import options
 from pyjax.core import array as core_array
 from pyjax.core import dtypes
-from pyjax.core.avals import MeshArray, ShapedArray, host_conversions, physical_aval
+from pyjax.core.avals import MeshArray, ShapedArray, host_conversions
 from pyjax.core.errors import OutOfMemoryError, fail, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import Frame, python_user_frame
+from pyjax.runtime.array_spec import ArraySpec, array_spec, everything_on, laid_out, spec_over
 from pyjax.runtime.devices import backends, default_device
 from pyjax.runtime.transfers import Direction, Transfer, armed, check_transfer
 from pyjax.sharding.layouts import Format, Layout
-from pyjax.sharding.mesh import Mesh
-from pyjax.sharding.partition_spec import PartitionSpec
-from pyjax.sharding.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding
-from pyjax.sharding.splits import of_summands, split_of
-from xla_backend.process.bounded_cache import InternTable
+from pyjax.sharding.shardings import Shard, Sharding
 from xla_backend.runtime.buffer import Buffer, BufferHolder, OutOfMemory, view_of
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import DeviceGroup, Elsewhere
 from xla_backend.runtime.dlpack import exported
 from xla_backend.runtime.host_buffer import HostBufferKind
 from xla_backend.runtime.places import set_place_finder
-
-
-class ArraySpec:
-    """What arrays of one kind share: abstract value, device, whether they are committed to it, how
-    they are laid out there, and the kind of their buffers.
-
-    Interned: `array_spec(a, d, c) is array_spec(a, d, c)`, so call caches key on the object itself.
-    """
-
-    __slots__ = ("__weakref__", "aval", "committed", "device", "kind", "number", "sharding", "view")
-
-    def __init__(
-        self, aval: ShapedArray, device: Device, committed: bool, sharding: Sharding | None = None
-    ) -> None:
-        if not isinstance(aval, ShapedArray):
-            fail(
-                NotImplementedError,
-                f"A {aval.str_short()} is an argument or a result of a program.",
-                "Tokens order effects inside of one program; outside of programs there are arrays.",
-                "Call lax.create_token and lax.after_all in the jitted function that uses them; "
-                "effects with ordered=True need no token.",
-            )
-        if not device.is_here:
-            fail(
-                ValueError,
-                f"A {aval.str_short()} of this process is to lie on {device}, which process "
-                f"{device.process_index} has.",
-                "Programs on one device run in the process that has it.",
-                "Use pyjax.local_devices(), or a sharding over devices of several processes.",
-            )
-        physical = physical_aval(aval)
-        dtype = np.dtype(physical.dtype)
-        self.aval = aval
-        self.device = device
-        self.committed = committed
-        self.sharding = everything_on(device) if sharding is None else sharding
-        if isinstance(device, DeviceGroup):
-            stored, shape = self.sharding, aval.shape
-            if isinstance(stored, NamedSharding) and stored.spec.unreduced:
-                stored, shape = of_summands(stored, aval.ndim), physical.shape
-            parts = stored.devices_indices_map(shape)
-            indices = [parts[one] for one in device.devices]
-            self.kind: Any = device.parts_kind(physical.shape, dtype, indices)
-        else:
-            self.kind = device.client.buffer_kind(device, physical.shape, dtype)
-        plain = isinstance(self.kind, HostBufferKind) and type(aval) is ShapedArray
-        # How the number is read that a scalar is: a NumPy array takes ten times as long.
-        self.number = self.kind.number if plain and isinstance(aval.dtype, np.dtype) else None
-        # What native code answers to who asks for buffers (see `DeviceArray.__buffer__`).
-        self.view: bytes | None = None
-
-    def __repr__(self) -> str:
-        return f"ArraySpec({self.aval}, {self.device}, committed={self.committed})"
-
-
-def everything_on(device: Device) -> Sharding:
-    """All of an array on a device, or on each one of a group."""
-    if isinstance(device, DeviceGroup):
-        return NamedSharding(mesh_of_group(device), PartitionSpec())
-    return SingleDeviceSharding(device)
-
-
-def mesh_of_group(group: DeviceGroup) -> Mesh:
-    """Its devices along one axis."""
-    return Mesh(np.array(group.devices, object), ("devices",))
 
 
 def _line() -> object:
@@ -111,36 +42,6 @@ def out_of_memory(error: OutOfMemory) -> OutOfMemoryError:
     """What the user gets to see for it, with the line that asked for memory."""
     what, *reasons = (line.strip() for line in str(error).splitlines())
     return new_error(OutOfMemoryError, f"RESOURCE_EXHAUSTED: {what}", "\n".join(reasons))
-
-
-# A spec lives as long as an array or a program of its kind.
-_specs: InternTable[tuple[Any, ...], ArraySpec] = InternTable()
-
-
-def array_spec(aval: ShapedArray, device: Device, committed: bool = False) -> ArraySpec:
-    """The one spec object of this kind of array."""
-    key = (aval, device, committed)
-    ref = _specs.refs.get(key)
-    spec = None if ref is None else ref()
-    if spec is None:
-        if type(aval) is MeshArray:
-            return array_spec(aval.update(vma=frozenset()).with_split(None), device, committed)
-        spec = _specs.intern(key, ArraySpec(aval, device, committed))
-    return spec
-
-
-def laid_out(spec: ArraySpec, sharding: Sharding) -> ArraySpec:
-    """The one spec object of such arrays with another layout on their device, or group of them."""
-    plain = spec.aval
-    if type(plain) is MeshArray:
-        plain = plain.with_split(None)
-    leaves_out = options.remove_size_one_mesh_axis_from_type.here()[0].value  # of the type
-    key = (plain, spec.device, spec.committed, sharding, leaves_out)
-    found = _specs.find(key)
-    if found is None:
-        aval = plain.with_split(split_of(sharding, plain.ndim))
-        found = _specs.intern(key, ArraySpec(aval, spec.device, spec.committed, sharding))
-    return found
 
 
 class DeviceArray(BufferHolder, core_array.Array):
@@ -224,39 +125,37 @@ class DeviceArray(BufferHolder, core_array.Array):
     def addressable_shards(self) -> list[Shard]:
         sharding, device = self.spec.sharding, self.spec.device
         if isinstance(device, DeviceGroup):
-            return [shard for shard in self._shards(device) if shard.data is not None]
+            return self._shards()[1].copy()
         index = sharding.devices_indices_map(self.shape)[device]
         shape = sharding.shard_shape(self.shape)
         return [Shard(device, index, 0, self if shape == self.shape else self.reshape(shape))]
 
-    def _shards(self, group: DeviceGroup) -> list[Shard]:
-        """The part of each device, as an array in the same memory; without one, of devices of other
-        processes."""
-        parts = dict(zip(group.here, self._buffer().buffers))
-        sharding = self.spec.sharding
-        aval = self.aval.update(shape=sharding.shard_shape(self.shape))
-        indices = sharding.devices_indices_map(self.shape)
-        seen: dict[Any, int] = {}
-        shards = []
-        for device in group.devices:
-            index = indices[device]
-            bounds = tuple((s.start, s.stop) for s in index)
-            number = seen[bounds] = seen.get(bounds, -1) + 1
-            data = None
-            if device in parts:
-                spec = array_spec(aval, device, True)
-                data = array_from(lambda own: own, parts[device], spec)
-            shards.append(Shard(device, index, number, data))
-        return shards
+    def _shards(self) -> tuple[list[Shard], list[Shard]]:
+        """The part of each device, as an array in the same memory, without one of devices of other
+        processes; and those of this process. They are kept with the memory, and go with it."""
+        spec, parts = self.spec, self._buffer()
+        views = parts.views
+        if views is None or views[0] is not spec:
+            shards, buffers = [], parts.buffers
+            for device, index, replica, number, own in spec.shards:
+                data = None
+                if own is not None:
+                    data = DeviceArray.__new__(DeviceArray)
+                    data.buffer = buffers[number]
+                    data.spec = own
+                shards.append(Shard(device, index, replica, data))
+            parts.views = views = (spec, shards, [s for s in shards if s.data is not None])
+        return views[1:]
 
     @property
     def global_shards(self) -> list[Shard]:
         """The part of each device; `data` is None where that is another process's."""
-        device = self.spec.device
-        return self._shards(device) if isinstance(device, DeviceGroup) else self.addressable_shards
+        over_several = isinstance(self.spec.device, DeviceGroup)
+        return self._shards()[0].copy() if over_several else self.addressable_shards
 
     def addressable_data(self, index: int) -> core_array.Array:
-        data = self.addressable_shards[index].data
+        over_several = isinstance(self.spec.device, DeviceGroup)
+        data = (self._shards()[1] if over_several else self.addressable_shards)[index].data
         assert data is not None
         return data
 
@@ -608,7 +507,10 @@ class DeviceArray(BufferHolder, core_array.Array):
         if not isinstance(self.spec.aval.dtype, np.dtype):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{self.stored_array}"
         if not self.is_readable:
-            return f"Array(shape={self.shape}, dtype={self.dtype.name})"
+            split = self.spec.aval.split
+            is_sum = split is not None and split.unreduced
+            lies = f", sharding={self.sharding}" if is_sum else ""
+            return f"Array(shape={self.shape}, dtype={self.dtype.name}{lies})"
         prefix = "Array("
         body = np.array2string(self.host_view(), separator=", ", prefix=prefix, suffix=",")
         weak = ", weak_type=True" if self.weak_type else ""
@@ -723,7 +625,7 @@ def out_of_reach(
         wanted = everything_on(device) if wanted is None else wanted
         if given.device is device and lies_alike(given, wanted):
             return None
-        return laid_out(array_spec(given.aval, device, True), wanted)
+        return spec_over(given.aval, device, wanted)
     if given.device.shares_memory_with(device):
         return None
     return array_spec(given.aval, device, given.committed)
@@ -738,6 +640,26 @@ def moved(array: DeviceArray, device: Device, wanted: Sharding | None = None) ->
     if armed:
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.IMPLICIT, what, device)
+    return from_array(array, spec)
+
+
+def is_cut_by_host(given: ArraySpec, wanted: ArraySpec) -> bool:
+    """Whether the host cuts arrays over a group as another kind says, in memory that it reads: all
+    devices are of this process, and neither has summands of a sum that is still to be made."""
+    for spec in (given, wanted):
+        over_several = isinstance(spec.device, DeviceGroup)
+        if not (spec.kind.is_on_host if over_several else isinstance(spec.kind, HostBufferKind)):
+            return False
+        if spec.aval.split is not None and spec.aval.split.unreduced:
+            return False
+    return isinstance(given.device, DeviceGroup)
+
+
+def from_array(array: DeviceArray, spec: ArraySpec) -> DeviceArray:
+    """An array with a copy of another one, whose elements this process reads."""
+    if is_cut_by_host(array.spec, spec):
+        given, kind = array.spec.kind, spec.kind
+        return array_from(lambda parts: given.cut_as(kind, parts), array._buffer(), spec)
     return from_numpy(array.stored_array, spec)
 
 

@@ -35,16 +35,8 @@ from pyjax.interpreters.hlo import Spread
 from pyjax.interpreters.layouts import layout_sources
 from pyjax.runtime import persistent_cache as persistent_cache  # wires the options to it
 from pyjax.runtime import shape_generic, sized_programs
-from pyjax.runtime.array import (
-    ArraySpec,
-    DeviceArray,
-    array_from,
-    array_from_host,
-    array_spec,
-    from_numpy,
-    laid_out,
-    mesh_of_group,
-)
+from pyjax.runtime.array import DeviceArray, array_from, array_from_host, from_numpy
+from pyjax.runtime.array_spec import ArraySpec, array_spec, laid_out, mesh_of_group
 from pyjax.runtime.devices import default_device
 from pyjax.runtime.profile_guided import compile_when_used, recompile_when_measured
 from pyjax.runtime.program import Call, Program

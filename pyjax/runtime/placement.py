@@ -17,15 +17,15 @@ from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.runtime.array import (
     DeviceArray,
     array_from_host,
-    array_spec,
-    everything_on,
+    from_array,
     from_host,
     from_numpy,
-    laid_out,
+    is_cut_by_host,
     relaid,
     sharing,
 )
 from pyjax.runtime.array_elsewhere import ArrayElsewhere
+from pyjax.runtime.array_spec import array_spec, everything_on, spec_over
 from pyjax.runtime.devices import get_backend
 from pyjax.runtime.dispatch import as_array, resharded
 from pyjax.runtime.processes import check_equal_in_processes
@@ -128,7 +128,8 @@ def _put(value: Any, target: Any) -> Any:
     sharding = context_sharding("device_put", target)
     device = resolve_device(sharding)
     if isinstance(sharding, NamedSharding) and device is not None:
-        sharding.shard_shape(abstractify(value).shape)
+        aval = value.spec.aval if type(value) is DeviceArray else abstractify(value)
+        sharding.shard_shape(aval.shape)
     if isinstance(value, Tracer):
         if isinstance(target, Device) and get_abstract_mesh().manual_axes:
             fail(
@@ -163,18 +164,20 @@ def _spread(value: Any, group: DeviceGroup, sharding: Sharding) -> DeviceArray:
         if armed:
             check_transfer(Direction.TO_DEVICE, Transfer.EXPLICIT, description(value), group)
         check_equal_in_processes(value, group)
-        return from_host(value, laid_out(array_spec(aval, group, True), sharding))
-    spec = laid_out(array_spec(value.aval, group, True), sharding)
+        return from_host(value, spec_over(aval, group, sharding))
+    spec = spec_over(value.aval, group, sharding)
     if value.spec is spec:
         return value
     if value.spec.device is group:
         if sharding.is_equivalent_to(value.sharding, value.ndim):
             return relaid(value, sharding)
+        if value.is_computed() and is_cut_by_host(value.spec, spec):
+            return from_array(value, spec)
         return resharded(value, sharding)
     if armed:
         what = value.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, group)
-    return from_numpy(_whole(value).stored_array, spec)
+    return from_array(_whole(value), spec)
 
 
 def _whole(array: DeviceArray) -> DeviceArray:
@@ -236,7 +239,7 @@ def _copied_to(device: Device, array: DeviceArray) -> DeviceArray:
     if armed:
         what = array.aval.str_short()
         check_transfer(Direction.BETWEEN_DEVICES, Transfer.EXPLICIT, what, device)
-    return from_numpy(array.stored_array, array_spec(array.aval, device, True))
+    return from_array(array, array_spec(array.aval, device, True))
 
 
 def argument_on(device: Device, array: DeviceArray) -> DeviceArray:

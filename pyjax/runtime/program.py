@@ -16,14 +16,8 @@ from pyjax.core.debug_info import UNKNOWN, DebugInfo
 from pyjax.core.errors import JaxRuntimeError, fail, new_error
 from pyjax.core.refs import AbstractRef
 from pyjax.core.source_info import Frame, python_user_frame, summarize
-from pyjax.runtime.array import (
-    ArraySpec,
-    DeviceArray,
-    deleted_error,
-    moved,
-    out_of_memory,
-    out_of_reach,
-)
+from pyjax.runtime.array import DeviceArray, deleted_error, moved, out_of_memory, out_of_reach
+from pyjax.runtime.array_spec import ArraySpec
 from pyjax.sharding.shardings import Sharding
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.runtime.buffer import OutOfMemory

@@ -25,14 +25,8 @@ from pyjax.core.refs import AbstractRef, Ref
 from pyjax.interpreters.dead_code import dce_jaxpr
 from pyjax.interpreters.discharge import discharged, holds_refs
 from pyjax.interpreters.ref_checks import check_aliases
-from pyjax.runtime.array import (
-    ArraySpec,
-    DeviceArray,
-    array_spec,
-    from_numpy,
-    laid_out,
-    sharing,
-)
+from pyjax.runtime.array import DeviceArray, from_numpy, sharing
+from pyjax.runtime.array_spec import ArraySpec, array_spec, laid_out
 from pyjax.runtime.program import Call
 from pyjax.runtime.result_layouts import ProgramLayouts, Shardings
 from pyjax.sharding.shardings import Sharding, SingleDeviceSharding

@@ -13,7 +13,7 @@ from pyjax.core.errors import new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.interpreters.hlo import Spread
 from pyjax.interpreters.layouts import Known, Layout, has_sources, layouts_of_results, meshes_of
-from pyjax.runtime.array import mesh_of_group
+from pyjax.runtime.array_spec import mesh_of_group
 from pyjax.sharding.hlo_shardings import ANY, hlo_sharding, named_sharding
 from pyjax.sharding.mesh import AxisType, Mesh, devices_in_context
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
@@ -83,11 +83,14 @@ class ProgramLayouts(NamedTuple):
                 for own, other, aval in zip(_padded(said, len(chosen)), chosen, avals)
             ]
 
-        return ProgramLayouts(
-            complete(self.inputs, inputs, closed.in_avals, mesh),
-            complete(self.results, results, closed.out_avals, chosen_over),
-            mesh,
-        )
+        own = complete(self.inputs, inputs, closed.in_avals, mesh)
+        made = complete(self.results, results, closed.out_avals, chosen_over)
+        said = _padded(self.results, len(made))
+        written = [
+            as_written(found, aval, own, closed.in_avals) if given is None else found
+            for found, given, aval in zip(made, said, closed.out_avals)
+        ]
+        return ProgramLayouts(own, written, mesh)
 
 
 def _padded(known: Shardings, count: int) -> list[Sharding | None]:
@@ -201,12 +204,36 @@ def result_shardings(closed: ClosedJaxpr, inputs: Shardings, device: Device) -> 
     if default is None and not has_sources(closed):
         return ()
     meshes = [default, *meshes_of(closed.jaxpr), context] if typed else []
-    return [
+    found = [
         _sharding(layout, default, len(getattr(aval, "shape", ())), device)
         if aval.split is None
         else _of_type(aval.split, meshes)
         for layout, aval in zip(layouts_of_results(closed, known), closed.out_avals)
     ]
+    avals = closed.in_avals
+    return [as_written(s, aval, inputs, avals) for s, aval in zip(found, closed.out_avals)]
+
+
+def as_written(
+    sharding: Sharding | None, aval: Any, inputs: Shardings, in_avals: Sequence[Any]
+) -> Sharding | None:
+    """How the sharding of a result is written that the user did not write: as that of the first
+    argument which lies alike over the same mesh, else without what is not split at its end; over
+    a mesh with axes of type Explicit with an entry for each dimension, as types are."""
+    if not isinstance(sharding, NamedSharding) or UNCONSTRAINED in sharding.spec.partitions:
+        return sharding
+    mesh, spec, rank = sharding.mesh, sharding.spec, len(getattr(aval, "shape", ()))
+    if mesh.explicit_axes:
+        return sharding.update(spec=spec.update([*spec, *[None] * (rank - len(spec))]))
+    for given, own in zip(inputs, in_avals):
+        if not isinstance(given, NamedSharding) or not isinstance(given.mesh, Mesh):
+            continue
+        if len(getattr(own, "shape", ())) == rank and given.is_equivalent_to(sharding, rank):
+            if given.mesh is mesh:
+                return given
+            break
+    split = max((n for n, entry in enumerate(spec, 1) if entry is not None), default=0)
+    return sharding.update(spec=spec.update(spec[:split]))
 
 
 def _closed_over(closed: ClosedJaxpr) -> list[Any]:

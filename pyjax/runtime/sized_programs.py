@@ -42,7 +42,8 @@ from pyjax.core.traced_sizes import FIX, Dimension, is_known
 from pyjax.interpreters import hlo
 from pyjax.interpreters.rules import elementwise_primitives, sized_primitives
 from pyjax.interpreters.staging import trace_to_jaxpr, unsupported_size
-from pyjax.runtime.array import ArraySpec, DeviceArray, array_spec
+from pyjax.runtime.array import DeviceArray
+from pyjax.runtime.array_spec import ArraySpec, array_spec
 from pyjax.runtime.program import Call, Program, bringing
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError

@@ -67,6 +67,12 @@ class PartitionSpec:
     def __new__(
         cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()
     ) -> PartitionSpec:
+        try:  # as they are written in most programs
+            known = _specs.refs.get((partitions, unreduced, reduced))
+        except TypeError:  # lists, and sets
+            known = None
+        if known is not None and (found := known()) is not None:
+            return found
         entries = tuple(map(_canonical, partitions))
         sums = [
             _axes(name, axes) for name, axes in (("unreduced", unreduced), ("reduced", reduced))

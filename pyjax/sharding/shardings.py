@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from pyjax.core.errors import new_error
 from pyjax.core.tree_util import tree_leaves
 from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, entered_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
+from xla_backend.process.bounded_cache import BoundedCache, Budget, InternTable
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import device_group
 
@@ -95,8 +97,15 @@ class Sharding:
             raise new_error(
                 TypeError, f"is_equivalent_to compares shardings, got {type(other).__name__}"
             )
+        if self is other:
+            return True
         if self.memory_kind != other.memory_kind:
             return False
+        key = (self, other, ndim)
+        found = _equivalences.hot.get(key)
+        return _equivalences.make(key, lambda: self._is_alike(*key[1:])) if found is None else found
+
+    def _is_alike(self, other: Sharding, ndim: int) -> bool:
         shape = (math.lcm(self.num_devices, other.num_devices) ** 2,) * ndim
         return self._parts_of(shape) == other._parts_of(shape)
 
@@ -230,7 +239,24 @@ class IndivisibleError(ValueError):
     """A dimension cannot be split into equal parts."""
 
 
-@dataclass(frozen=True, init=False)
+# Equal shardings are one object, as long as somebody holds it; as given, and with the memory that
+# is meant by none.
+_shardings: InternTable[tuple[Any, ...], NamedSharding] = InternTable()
+
+
+class _Cut(NamedTuple):
+    """How a sharding cuts arrays of one shape."""
+
+    part: tuple[int, ...]  # the shape of parts
+    places: dict[tuple[int, ...], Index]  # which one each place of the mesh holds
+
+
+_FACTS = Budget("shardings", entries=4096)
+_cuts: BoundedCache[tuple[NamedSharding, tuple[int, ...]], _Cut] = BoundedCache(_FACTS)
+_equivalences: BoundedCache[tuple[Sharding, Sharding, int], bool] = BoundedCache(_FACTS)
+
+
+@dataclass(frozen=True, init=False, eq=False)
 class NamedSharding(Sharding):
     """Dimensions split over the named axes of a mesh.
 
@@ -252,9 +278,16 @@ class NamedSharding(Sharding):
     spec: PartitionSpec
     memory_kind: str | None = None  # type: ignore[assignment]
 
-    def __init__(
-        self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
-    ) -> None:
+    def __new__(
+        cls, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
+    ) -> NamedSharding:
+        key = (cls, mesh, spec, memory_kind)
+        try:
+            known = _shardings.refs.get(key)
+        except TypeError:  # what is not hashable is neither a mesh nor a spec
+            known = None
+        if known is not None and (found := known()) is not None:
+            return found
         if not isinstance(mesh, (Mesh, AbstractMesh)):
             raise new_error(
                 TypeError, f"NamedSharding: mesh must be a Mesh, got {type(mesh).__name__}"
@@ -269,9 +302,15 @@ class NamedSharding(Sharding):
         device = None
         if isinstance(mesh, Mesh):
             device = mesh.devices.flat[0] if mesh.devices.size else None
-        object.__setattr__(self, "mesh", mesh)
-        object.__setattr__(self, "spec", spec)
-        object.__setattr__(self, "memory_kind", _memory_of(device, memory_kind))
+        made = object.__new__(cls)
+        object.__setattr__(made, "mesh", mesh)
+        object.__setattr__(made, "spec", spec)
+        object.__setattr__(made, "memory_kind", _memory_of(device, memory_kind))
+        made = _shardings.intern((cls, mesh, spec, made.memory_kind), made)
+        return _shardings.intern(key, made)
+
+    def __reduce__(self) -> Any:
+        return partial(type(self), memory_kind=self.memory_kind), (self.mesh, self.spec)
 
     def with_memory_kind(self, kind: str) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
@@ -306,6 +345,33 @@ class NamedSharding(Sharding):
     def device_set(self) -> set[Device]:
         return set(self._mesh_of_devices().devices.flat)
 
+    @cached_property
+    def _here(self) -> frozenset[Device]:
+        return frozenset(super().addressable_devices)
+
+    @property
+    def addressable_devices(self) -> set[Device]:
+        return {*self._here}
+
+    @cached_property
+    def group(self) -> Device:
+        """The devices of the mesh in their order, together (see `device_group`).
+
+        Raises:
+          ValueError: the mesh has no devices, or one of them twice.
+        """
+        devices = list(self._mesh_of_devices().devices.flat)
+        if len({*devices}) < len(devices):
+            twice = next(device for device in devices if devices.count(device) > 1)
+            raise new_error(
+                ValueError,
+                f"{twice} is named {devices.count(twice)} times among {len(devices)} devices of "
+                f"{self.mesh}.",
+                "each device has one part of an array, and runs one part of a program.",
+                "name each device once.",
+            )
+        return device_group(devices)
+
     @property
     def num_devices(self) -> int:
         return self.mesh.size
@@ -316,8 +382,8 @@ class NamedSharding(Sharding):
         used = itertools.chain.from_iterable(map(_names, self.spec))
         return frozenset(self.mesh.axis_names) - set(used)
 
-    @property
-    def is_fully_replicated(self) -> bool:
+    @cached_property
+    def is_fully_replicated(self) -> bool:  # type: ignore[override]
         return all(self._parts(entry) == 1 for entry in self.spec)
 
     def _parts(self, entry: Any) -> int:
@@ -337,6 +403,43 @@ class NamedSharding(Sharding):
             )
 
     def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+        return self._cut(global_shape).part
+
+    def parts_in_order(self, shape: tuple[int, ...]) -> list[Index]:
+        return [*self._cut(shape).places.values()]
+
+    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
+        mesh = self._mesh_of_devices()
+        return dict(zip(mesh.devices.flat, self._cut(global_shape).places.values()))
+
+    def _parts_of(self, shape: tuple[int, ...]) -> Any:
+        abstract = isinstance(self.mesh, AbstractMesh)
+        return self._cut(shape).places if abstract else super()._parts_of(shape)
+
+    def _cut(self, shape: Any) -> _Cut:
+        key = (self, shape if type(shape) is tuple else tuple(shape))
+        found = _cuts.hot.get(key)
+        return _cuts.make(key, lambda: self._cut_anew(key[1])) if found is None else found
+
+    def _cut_anew(self, global_shape: tuple[int, ...]) -> _Cut:
+        """How arrays of a shape are cut, worked out."""
+        mesh = self.mesh
+        part = self._part(global_shape)
+        sizes = mesh.shape
+        places: dict[tuple[int, ...], Index] = {}
+        for place in np.ndindex(mesh.axis_sizes):
+            at = dict(zip(mesh.axis_names, place))
+            index = [slice(None)] * len(global_shape)
+            for axis, entry in enumerate(self.spec):
+                number = 0
+                for name in _names(entry):
+                    number = number * sizes[name] + at[name]
+                if self._parts(entry) > 1:
+                    index[axis] = slice(number * part[axis], (number + 1) * part[axis])
+            places[place] = tuple(index)
+        return _Cut(part, places)
+
+    def _part(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
         self.check_compatible_aval(global_shape)
         shape = list(global_shape)
         for axis, entry in enumerate(self.spec):
@@ -351,36 +454,6 @@ class NamedSharding(Sharding):
                 )
             shape[axis] //= parts
         return tuple(shape)
-
-    def parts_in_order(self, shape: tuple[int, ...]) -> list[Index]:
-        return [*self._places(shape).values()]
-
-    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, Index]:
-        mesh = self._mesh_of_devices()
-        places = self._places(tuple(global_shape))
-        return {mesh.devices.item(*place): index for place, index in places.items()}
-
-    def _parts_of(self, shape: tuple[int, ...]) -> Any:
-        return (
-            self._places(shape) if isinstance(self.mesh, AbstractMesh) else super()._parts_of(shape)
-        )
-
-    def _places(self, global_shape: tuple[int, ...]) -> dict[tuple[int, ...], Index]:
-        """Which part each place of the mesh holds."""
-        mesh = self.mesh
-        part = self.shard_shape(global_shape)
-        result: dict[tuple[int, ...], Index] = {}
-        for place in np.ndindex(mesh.axis_sizes):
-            at = dict(zip(mesh.axis_names, place))
-            index = [slice(None)] * len(global_shape)
-            for axis, entry in enumerate(self.spec):
-                number = 0
-                for name in _names(entry):
-                    number = number * mesh.shape[name] + at[name]
-                if self._parts(entry) > 1:
-                    index[axis] = slice(number * part[axis], (number + 1) * part[axis])
-            result[place] = tuple(index)
-        return result
 
     def __repr__(self) -> str:
         kind = "" if self.memory_kind is None else f", memory_kind={self.memory_kind}"
@@ -470,17 +543,7 @@ def resolve_device(target: Any) -> Device | None:
     if says_nothing(target):
         return None
     if isinstance(target, NamedSharding):
-        devices = list(target._mesh_of_devices().devices.flat)
-        if len({*devices}) < len(devices):
-            twice = next(device for device in devices if devices.count(device) > 1)
-            raise new_error(
-                ValueError,
-                f"{twice} is named {devices.count(twice)} times among {len(devices)} devices of "
-                f"{target.mesh}.",
-                "each device has one part of an array, and runs one part of a program.",
-                "name each device once.",
-            )
-        return device_group(devices)
+        return target.group
     if isinstance(target, Sharding):
         return device_group(sorted(target.device_set, key=lambda device: device.id))
     raise new_error(

@@ -11,8 +11,10 @@ these has the parts of its own devices, and runs their share of the program.
 
 from __future__ import annotations
 
+import ctypes
 import pickle
-from collections.abc import Container, Sequence
+import weakref
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.buffer import Buffer, BufferKind
 from xla_backend.runtime.client import AbstractClient, Device, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.group_queue import group_queue
+from xla_backend.runtime.host_buffer import HostBufferKind, memory_view
 from xla_backend.runtime.pending import Job, Origin
 
 Index = tuple[slice, ...]
@@ -36,13 +39,28 @@ class Elsewhere(RuntimeError):
     """Parts of an array are on devices of other processes."""
 
 
-class Parts(Buffer):
-    """The memory of an array on each device of a group that is in this process, in their order."""
+def _nothing() -> None:
+    return None
 
-    __slots__ = ("buffers",)
+
+# As many bytes are put together once for as long as the parts live; more, while somebody has them.
+_KEPT_BYTES = 1 << 16
+
+
+class Parts(Buffer):
+    """The memory of an array on each device of a group that is in this process, in their order.
+
+    `views`: what an array has made of it, which goes with it (`DeviceArray.addressable_shards`).
+    `whole`: the array of the host that they were put together to; calling it gives that, or None
+    where it was large and nobody has it any more.
+    """
+
+    __slots__ = ("buffers", "views", "whole")
 
     def __init__(self, buffers: tuple[Buffer, ...]) -> None:
         self.buffers = buffers
+        self.views: Any = None
+        self.whole: Callable[[], np.ndarray | None] = _nothing
 
 
 class PartsKind(BufferKind):
@@ -52,9 +70,20 @@ class PartsKind(BufferKind):
       indices: of each device in this process the part that it has, as an index of the whole array.
       kinds: of these parts.
       has_all: whether this process has each element.
+      is_on_host: whether all devices are here, and the host reads and writes their memory.
     """
 
-    __slots__ = ("_devices", "dlpack_device", "has_all", "indices", "kinds")
+    __slots__ = (
+        "_devices",
+        "_firsts",
+        "_offsets",
+        "_sources",
+        "dlpack_device",
+        "has_all",
+        "indices",
+        "is_on_host",
+        "kinds",
+    )
 
     def __init__(
         self,
@@ -77,20 +106,55 @@ class PartsKind(BufferKind):
             self.dlpack_device = self.kinds[0].dlpack_device
         everything = {_bounds(index, dimensions) for index in indices}
         self.has_all = len(here) == len(devices) or everything == {*self.indices}
+        self.is_on_host = len(here) == len(devices) and all(
+            isinstance(kind, HostBufferKind) for kind in self.kinds
+        )
+        # Devices that have the same part, and memory in common, share it: of each device the number
+        # of the first such one.
+        first: dict[tuple[object, ...], int] = {}
+        self._sources = tuple(
+            first.setdefault((bounds, device.client.shared_memory or device), number)
+            for number, (device, bounds) in enumerate(zip(self._devices, self.indices))
+        )
+        self._firsts: tuple[tuple[int, Bounds, Any], ...] = tuple(
+            (n, self.indices[n], self.kinds[n]) for n in {*self._sources}
+        )
+        # Where parts begin in the whole, if each is one piece of it, in memory of the host.
+        offsets = [_offset(bounds, dimensions, numpy_dtype) for _, bounds, _ in self._firsts]
+        pieces = None not in offsets and all(isinstance(k, HostBufferKind) for k in self.kinds)
+        self._offsets: Any = tuple(offsets) if pieces else None
+
+    def of(self, made: Callable[[Bounds, BufferKind], Buffer]) -> Parts:
+        """A buffer of parts, each made once."""
+        parts = {number: made(bounds, kind) for number, bounds, kind in self._firsts}
+        return Parts(tuple([parts[number] for number in self._sources]))
 
     def from_host(self, array: np.ndarray) -> Parts:
-        """Devices that have the same part, and memory in common, share it."""
         array = np.asarray(array)
-        made: dict[tuple[object, ...], Buffer] = {}
-        buffers: list[Buffer] = []
-        for device, bounds, kind in zip(self._devices, self.indices, self.kinds):
-            place = device.client.shared_memory or device
-            buffer = made.get((bounds, place))
-            if buffer is None:
-                index: Any = (*_slices(bounds), ...)  # an array, if it has no dimensions, too
-                made[bounds, place] = buffer = kind.from_host(array[index])
-            buffers.append(buffer)
-        return Parts(tuple(buffers))
+        if (
+            self._offsets is not None
+            and array.dtype is self.numpy_dtype
+            and array.flags.c_contiguous
+            and array.shape == self.dimensions
+        ):
+            return self._of_pieces(array)
+        # An array, if it has no dimensions, too.
+        return self.of(lambda bounds, kind: kind.from_host(array[(*_slices(bounds), ...)]))
+
+    def _of_pieces(self, array: np.ndarray) -> Parts:
+        start = array.__array_interface__["data"][0]
+        parts: dict[int, Buffer] = {}
+        for (number, _, kind), offset in zip(self._firsts, self._offsets):
+            parts[number] = block = kind.allocate()
+            ctypes.memmove(block, start + offset, kind.nbytes)
+        return Parts(tuple([parts[number] for number in self._sources]))
+
+    def cut_as(self, kind: BufferKind, buffer: Parts) -> Buffer:
+        """The same array in buffers of another kind, of which this process reads each element."""
+        have = [(bounds, own.to_host(buffer.buffers[n])) for n, bounds, own in self._firsts]
+        if isinstance(kind, PartsKind):
+            return kind.of(lambda bounds, own: _gathered(bounds, own, have))
+        return _gathered(_bounds((), self.dimensions), kind, have)
 
     def to_host(self, buffer: Buffer) -> np.ndarray:
         """
@@ -102,13 +166,20 @@ class PartsKind(BufferKind):
             raise Elsewhere
         if self.kinds[0].dimensions == self.dimensions:
             return self.kinds[0].to_host(buffer.buffers[0])
+        whole = buffer.whole()
+        if whole is not None:
+            return whole
         whole = np.empty(self.dimensions, self.numpy_dtype)
-        seen = set()
-        for bounds, kind, part in zip(self.indices, self.kinds, buffer.buffers):
-            if bounds not in seen:
-                seen.add(bounds)
-                whole[_slices(bounds)] = kind.to_host(part)
+        if self._offsets is None:
+            for number, bounds, kind in self._firsts:
+                whole[_slices(bounds)] = kind.to_host(buffer.buffers[number])
+        else:
+            start = whole.__array_interface__["data"][0]
+            for (number, _, kind), offset in zip(self._firsts, self._offsets):
+                part: Any = buffer.buffers[number]
+                ctypes.memmove(start + offset, part, kind.nbytes)
         whole.flags.writeable = False
+        buffer.whole = (lambda: whole) if self.nbytes <= _KEPT_BYTES else weakref.ref(whole)
         return whole
 
     def copy(self, buffer: Buffer) -> Parts:
@@ -136,8 +207,38 @@ def _bounds(index: Index, dimensions: Sequence[int]) -> Bounds:
     return (*bounds, *[(0, size) for size in dimensions[len(index) :]])
 
 
-def _slices(bounds: Bounds) -> Index:
-    return tuple(slice(start, stop) for start, stop in bounds)
+def _offset(bounds: Bounds, dimensions: Sequence[int], dtype: np.dtype) -> int | None:
+    """Where a part begins in an array in row-major order, in bytes; None: it is several pieces."""
+    cut = [d for d, (start, stop) in enumerate(bounds) if stop - start < dimensions[d]]
+    if cut and any(stop - start != 1 for start, stop in bounds[: cut[-1]]):
+        return None
+    offset = 0
+    for (start, _), size in zip(bounds, dimensions):
+        offset = offset * size + start
+    return offset * dtype.itemsize
+
+
+def _slices(bounds: Bounds) -> Any:
+    return tuple([slice(start, stop) for start, stop in bounds])
+
+
+def _gathered(bounds: Bounds, kind: BufferKind, have: list[tuple[Bounds, np.ndarray]]) -> Buffer:
+    """A buffer with a part of an array, of the parts that there are."""
+    for other, part in have:
+        if all(a <= c and d <= b for (a, b), (c, d) in zip(other, bounds)):
+            inside: Any = [slice(c - a, d - a) for (a, _), (c, d) in zip(other, bounds)]
+            return kind.from_host(part[(*inside, ...)])
+    assert isinstance(kind, HostBufferKind)
+    block = kind.allocate()
+    whole = memory_view(block, kind.dimensions, kind.numpy_dtype, None)
+    for other, part in have:
+        common = [(max(a, c), min(b, d)) for (a, b), (c, d) in zip(other, bounds)]
+        if any(start >= stop for start, stop in common):
+            continue
+        there = tuple([slice(c - a, d - a) for (a, _), (c, d) in zip(other, common)])
+        here = tuple([slice(c - a, d - a) for (a, _), (c, d) in zip(bounds, common)])
+        whole[here] = part[there]
+    return block
 
 
 class GroupExecutable(LoadedExecutable):

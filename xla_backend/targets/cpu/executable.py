@@ -32,6 +32,8 @@ from xla_backend.targets.cpu.program_code import ProgramCode
 from xla_backend.targets.cpu.work_queue import QueuedCode
 
 _TINY_CYCLES = 25_000
+# Of all participants together; waking threads for seven takes as long.
+_IN_TURN_SECONDS = 50e-6
 # `i32 entry(ptr args, ptr outs, ptr arena)`; bytes objects holding packed addresses are passed as
 # they are.
 _SIGNATURE = (ctypes.c_int32, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
@@ -137,6 +139,8 @@ class CpuExecutable(NativeExecutable):
         alone = facts.topology.size == 1
         if not (alone or facts.timed or facts.host_calls or facts.state):
             self.seconds = facts.cycles / (CYCLES_PER_MICROSECOND * 1e6)
+            brief = self.seconds * facts.topology.size <= _IN_TURN_SECONDS
+            self.in_turn = brief and not facts.meetings.sites
         if options.num_threads is not None and facts.host_calls:
             self._call = _limited(self._call, options.num_threads)
 

@@ -89,6 +89,9 @@ class NativeExecutable(LoadedExecutable):
     queued: QueuedCode | None = None
     # Whether a run takes so long that other threads of Python should run meanwhile.
     releases_lock = False
+    # Whether participants never wait for each other, and are through before threads were awake for
+    # them: they run one after the other.
+    in_turn = False
 
     def __init__(
         self,
@@ -137,7 +140,7 @@ class NativeExecutable(LoadedExecutable):
     def execute(
         self, arguments: list[Any], donated: Container[int], context: ExecutionContext
     ) -> list[Any]:
-        if self.topology.size > 1 and context.session is None:
+        if self.topology.size > 1 and context.session is None and not self.in_turn:
             raise ValueError(
                 f"program {self.module.name!r} has {self.topology.size} participants; run them "
                 "together (execute_together)"
@@ -174,6 +177,8 @@ class NativeExecutable(LoadedExecutable):
         self, arguments: Sequence[list[Any]], donated: Container[int], devices: Sequence[Device]
     ) -> list[list[Any]]:
         contexts = self.contexts(devices)
+        if self.in_turn and len(contexts) == len(devices):
+            return [self.execute(own, donated, c) for own, c in zip(arguments, contexts)]
         session = self.session(devices)
         work = lambda: self._run_together(arguments, donated, contexts, session)
         run = lambda: stoppable(session.interrupt, work)
