@@ -31,7 +31,8 @@ def callback(
     Args:
       callback: function without result; left out: what takes it and its arguments is returned.
       ordered: keep the order of ordered callbacks.
-      partitioned: call per device with its part; with one device the same.
+      partitioned: each of the devices of a program calls with its parts, in no order; else it is
+        called once, with all of them.
     Under grad the function sees the primal values, under vmap it is called for each example.
 
     >>> seen = []
@@ -41,8 +42,8 @@ def callback(
     [3]
     """
     if callback is None:
-        return functools.partial(debug_callback, ordered=ordered)
-    debug_callback(callback, *args, ordered=ordered, **kwargs)
+        return functools.partial(debug_callback, ordered=ordered, partitioned=partitioned)
+    debug_callback(callback, *args, ordered=ordered, partitioned=partitioned, **kwargs)
     return None
 
 
@@ -79,6 +80,7 @@ def print(
       fmt: a format string (not an f-string: values are not known while tracing); left out: what
         takes it and its arguments is returned.
       ordered: keep the order of ordered prints.
+      partitioned: each of the devices of a program prints its parts, in no order.
       skip_format_check: allow arguments that `fmt` does not use.
       _use_logging: the text goes to the logger `pyjax.debug` (level info), as that of `debug.log`.
     NumPy's print options are those of the moment when this is called, or traced.
@@ -114,7 +116,7 @@ def print(
                 "Put a {} in the format string for each, e.g. debug.print('x = {x}', x=x).",
             )
     show = _logger.info if _use_logging else None
-    debug_print(fmt, *args, ordered=ordered, _show=show, **kwargs)
+    debug_print(fmt, *args, ordered=ordered, partitioned=partitioned, _show=show, **kwargs)
     return None
 
 

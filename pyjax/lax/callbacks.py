@@ -40,6 +40,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.custom_calls import register_custom_call
+from xla_backend.spmd.custom import ForEachPart
 
 CALLBACK_TARGET = "pyjax_python_callback"
 _numbers = itertools.count(1)
@@ -67,6 +68,10 @@ class _CallbackConfig(str):
     """The backend configuration of a custom call; holds on to what it calls."""
 
     callback: FlatCallback
+
+
+class _PartsConfig(_CallbackConfig, ForEachPart):
+    """That of a call which each device makes for its parts."""
 
 
 def _run(
@@ -134,9 +139,11 @@ def lower_callback(
     callback: FlatCallback,
     pure: bool,
     target: str = CALLBACK_TARGET,
+    partitioned: bool = False,
 ) -> Any:
-    """A call of a function by the custom call `target`; its results."""
-    config = _CallbackConfig(str(callback.number))
+    """A call of a function by the custom call `target`; its results. `partitioned`: each of several
+    devices makes it for its parts."""
+    config = (_PartsConfig if partitioned else _CallbackConfig)(str(callback.number))
     config.callback = callback
     shape = Shape.tuple([aval_to_shape(a) for a in ctx.avals_out])
     attributes = CustomCallAttributes(target, config, has_side_effect=not pure)
@@ -399,8 +406,8 @@ debug_callback_p = define_primitive(
     jvp=FullJvp(_debug_jvp),
     transpose=_debug_transpose,
     batching=_debug_batching,
-    lowering=lambda ctx, *operands, callback, **params: lower_callback(
-        ctx, operands, callback, pure=False
+    lowering=lambda ctx, *operands, callback, partitioned, **params: lower_callback(
+        ctx, operands, callback, pure=False, partitioned=partitioned
     ),
     effects=lambda *avals, effect, **params: frozenset([effect]),
 )
@@ -408,12 +415,17 @@ debug_callback_p = define_primitive(
 
 @api_boundary
 def debug_callback(
-    callback: Callable[..., None], *args: Any, ordered: bool = False, **kwargs: Any
+    callback: Callable[..., None],
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
 ) -> None:
     """Call a Python function for its side effect, for debugging.
 
     Under grad it sees the primals; under vmap it is called for each example. Arguments that are no
-    arrays reach it as they are.
+    arrays reach it as they are. `partitioned`: each of the devices of a program calls it with its
+    parts.
     """
     require_callable("debug_callback: callback", callback)
     leaves, in_tree = tree_flatten((args, kwargs))
@@ -433,7 +445,8 @@ def debug_callback(
         callback(*args, **kwargs)
         return
     effect: Effect = ordered_debug_effect if ordered else debug_effect
-    debug_callback_p.bind(*arrays, callback=FlatCallback(name, function), effect=effect)
+    flat = FlatCallback(name, function)
+    debug_callback_p.bind(*arrays, callback=flat, effect=effect, partitioned=bool(partitioned))
 
 
 @api_boundary
@@ -441,6 +454,7 @@ def debug_print(
     fmt: str,
     *args: Any,
     ordered: bool = False,
+    partitioned: bool = False,
     _show: Callable[[str], None] | None = None,
     **kwargs: Any,
 ) -> None:
@@ -456,4 +470,4 @@ def debug_print(
         else:
             _show(text)
 
-    debug_callback(show, *args, ordered=ordered, **kwargs)
+    debug_callback(show, *args, ordered=ordered, partitioned=partitioned, **kwargs)

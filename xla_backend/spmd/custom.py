@@ -1,4 +1,4 @@
-"""Custom calls that say themselves how they are partitioned.
+"""Custom calls that say themselves how they are partitioned, or are made by each device.
 
 The configuration of such a call is a `PartitioningRule`: whoever makes the program says in it which
 dimensions belong together, or how results follow from operands, and writes what a device does with
@@ -58,6 +58,16 @@ class PartitioningRule(str):
     ) -> PartitionedCall:
         """For operands and results that are cut so; what it gives may say otherwise."""
         raise NotImplementedError
+
+
+class ForEachPart(str):
+    """The configuration of a call for its effects, without results, which each device makes for its
+    parts of the operands. Others are made once, with all of them."""
+
+
+def is_for_each_part(node: Instruction) -> bool:
+    a = node.attributes
+    return isinstance(a, CustomCallAttributes) and isinstance(a.backend_config, ForEachPart)
 
 
 def rule_of(node: Instruction) -> PartitioningRule | None:

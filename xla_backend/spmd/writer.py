@@ -18,7 +18,12 @@ from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.spmd.annotations import sharding_of
-from xla_backend.spmd.custom import PartitioningRule, inlinable, rule_of
+from xla_backend.spmd.custom import (
+    PartitioningRule,
+    inlinable,
+    is_for_each_part,
+    rule_of,
+)
 from xla_backend.spmd.exchange import PartBuilder
 from xla_backend.spmd.factor_rules import factors_of
 from xla_backend.spmd.factors import Factors, choose, make_consistent, take_strays, where_they_are
@@ -171,6 +176,10 @@ class Writer:
         rule = rule_of(node)
         if rule is not None:
             self._by_rule(node, rule)
+            return
+        if is_for_each_part(node):
+            sources = [v for operand in node.operands for v in self.plan.values.of(operand)]
+            self._made(node, [self.parts[v] for v in sources], node.shape, node.attributes)
             return
         axes = self._axes_of_effect(node)
         if axes:
