@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import fail, new_error
@@ -34,6 +34,7 @@ from pyjax.sharding.shardings import (
     SingleDeviceSharding,
     common_device,
     context_sharding,
+    resolve_device,
     says_nothing,
 )
 from xla_backend.runtime.client import Device
@@ -134,6 +135,8 @@ class JitShardings:
                 lies = _of_committed(x)
             if wanted is not None and lies is not None:
                 _check_cut_alike(wanted, lies, number, abstractify(x))
+                if type(x) is DeviceRef and resolve_device(wanted) is not x.spec.device:
+                    _fail_to_move(wanted, x, number)
             elif wanted is not None and _sums(wanted) != _sums_of_type(abstractify(x)):
                 fail(
                     NotImplementedError,
@@ -259,6 +262,17 @@ def _check_cut_alike(wanted: Sharding, lies: Sharding, number: int, aval: Any) -
     )
 
 
+def _fail_to_move(wanted: Sharding, ref: DeviceRef, number: int) -> NoReturn:
+    fail(
+        ValueError,
+        f"in_shardings of jit say {_described(wanted)} for leaf {number} of the arguments, "
+        f"{ref.aval.str_short()}, which lies on {ref.spec.device}.",
+        "a reference stays where it is, and the program would write to a copy of its array",
+        "make the reference of an array that lies so, new_ref(device_put(x, sharding)), or leave "
+        "its in_shardings out (None)",
+    )
+
+
 def _parts(sharding: Sharding, aval: Any) -> Any:
     """Which part each device has, in their order; of an array that all have, None."""
     if sharding.is_fully_replicated:
@@ -291,8 +305,8 @@ def _lies(x: Any) -> Sharding | None:
 
 
 def _of_committed(x: Any) -> Sharding | None:
-    """Of an array that was put on one device."""
-    committed = type(x) is DeviceArray and x.spec.committed
+    """Of an array that was put on one device, or a reference there."""
+    committed = type(x) is DeviceRef or (type(x) is DeviceArray and x.spec.committed)
     return SingleDeviceSharding(x.spec.device) if committed else None
 
 

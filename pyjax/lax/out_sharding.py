@@ -31,14 +31,19 @@ def padded(spec: PartitionSpec, ndim: int) -> PartitionSpec:
 
 def where_it_lies(x: Any, made: Any, weak: bool) -> Sharding | None:
     """The `device=` of an array that was made like `x`: where that was put, or is to lie, if the
-    new one has its shape, a dtype of its own, and is not traced; None: anywhere."""
-    if weak or isinstance(x, Tracer) or isinstance(made, Tracer) or np.shape(x) != made.shape:
+    new one has its shape, or each device has all of it; a dtype of its own; and is not traced.
+    None: anywhere."""
+    if weak or isinstance(x, Tracer) or isinstance(made, Tracer):
         return None
     if not getattr(x, "committed", True):
         return None
     sharding: Sharding | None = getattr(x, "sharding", None)
+    if np.shape(x) != made.shape and not (sharding and sharding.is_fully_replicated):
+        return None
     if isinstance(sharding, NamedSharding):
         somewhere = isinstance(sharding.mesh, Mesh) and not sharding.spec.unreduced
+        if somewhere and len(sharding.spec) > made.ndim:
+            return sharding.update(spec=PartitionSpec())
         return sharding if somewhere else None
     return sharding
 

@@ -47,7 +47,7 @@ class RuntimeFailure(HloError, RuntimeError):
     """A compiled program reported an error while it ran.
 
     Attributes:
-      collective: where this was noticed, as messages call it; empty: elsewhere.
+      collectives: where this was noticed, as messages call them; empty: elsewhere.
     """
 
-    collective = ""
+    collectives: tuple[str, ...] = ()

@@ -96,7 +96,7 @@ def never_come(waiting: Mapping[int, str]) -> RuntimeFailure:
         f"participants wait for partners that never come: {waits}. All members of a group must run "
         f"the same collectives in the same order"
     )
-    error.collective = waiting[min(waiting)] if waiting else ""
+    error.collectives = tuple(dict.fromkeys(what for _, what in sorted(waiting.items())))
     return error
 
 

@@ -1,4 +1,4 @@
-"""Where the user's program has the collective that a run failed in."""
+"""Where the user's program has the collectives that a run failed in."""
 
 from __future__ import annotations
 
@@ -20,9 +20,17 @@ def line_of(module: HloModule, collective: str) -> str:
 
 
 def name_line(error: BaseException, module: Callable[[], HloModule]) -> None:
-    """Add to the error of a run where its collective comes from, if it is one of those; `module`
+    """Add to the error of a run where its collectives come from, if it is one of those; `module`
     is asked for then only."""
-    if isinstance(error, RuntimeFailure) and error.collective:
-        line = line_of(module(), error.collective)
-        source = f"comes from {line}" if line else "lays out arrays as the program is to"
-        error.args = (f"{error} (the collective {source})",)
+    if not isinstance(error, RuntimeFailure) or not error.collectives:
+        return
+    lines = {what: line_of(module(), what) for what in error.collectives}
+    sources = {
+        what: f"comes from {line}" if line else "lays out arrays as the program is to"
+        for what, line in lines.items()
+    }
+    if len({*sources.values()}) == 1:
+        text = f"the collective {next(iter(sources.values()))}"
+    else:
+        text = "; ".join(f"{what} {source}" for what, source in sources.items())
+    error.args = (f"{error} ({text})",)

@@ -1,6 +1,87 @@
 """Programs on arrays over eight devices: see test_several_devices.py."""
 
 PROGRAMS = {
+    "parts are kept with the memory, and go with it": """
+        x = put(DATA, P("a", "b"))
+        shards = x.addressable_shards
+        assert shards is not x.addressable_shards and shards == x.addressable_shards
+        assert shards[3].data is x.addressable_data(3)
+        shards.clear()
+        assert len(x.addressable_shards) == 8 == len(x.global_shards)
+        before = len(pyjax.live_arrays())
+        y = put(DATA + 1, P("a"))
+        y.addressable_shards
+        y.delete()
+        del y
+        assert len(pyjax.live_arrays()) == before
+        # Nobody else has the memory of what was looked at: a result takes it over.
+        x = put(np.zeros((8, 1024), np.float32), P(("a", "b")))
+        address = x.addressable_data(0).unsafe_buffer_pointer()
+        y = pyjax.jit(lambda x: x + 1, donate_argnums=0)(x)
+        assert x.is_deleted() and y.addressable_data(0).unsafe_buffer_pointer() == address
+        # Somebody has a part: it keeps its elements.
+        held = y.addressable_shards[0].data
+        pyjax.jit(lambda x: x + 1, donate_argnums=0)(y).block_until_ready()
+        assert (np.asarray(held) == 1).all()
+    """,
+    "the whole is put together once while it is small": """
+        x = put(DATA, P("a", "b"))
+        address = lambda x: np.asarray(x).ctypes.data
+        assert address(x) == address(x) and not np.asarray(x).flags.writeable
+        large = put(np.zeros((1024, 1024), np.float32), P("a"))
+        whole = np.asarray(large)
+        assert np.shares_memory(np.asarray(large), whole) and not whole.flags.writeable
+    """,
+    "equal shardings are one object": """
+        there = NamedSharding(mesh, P("a"))
+        assert there is NamedSharding(mesh, P("a")) is there.update(memory_kind=there.memory_kind)
+        assert there is not NamedSharding(mesh, P("a", None))
+        import copy
+        assert copy.copy(there) is there
+    """,
+    "an array like another, of another shape": """
+        whole, half = put(DATA, P()), put(DATA, P("a"))
+        filled = lambda x, shape: jnp.full_like(x, 2, shape=shape)
+        for made in (jnp.zeros_like, jnp.ones_like, filled):
+            assert made(whole, shape=(3,)).sharding == over(P())
+            assert made(put(DATA, P(None, None)), shape=(3,)).sharding == over(P())
+            assert made(half, shape=(3,)).devices() == {devices[0]}
+            assert made(half, shape=DATA.shape).sharding == over(P("a"))
+            assert made(pyjax.device_put(DATA, devices[3]), shape=(3,)).devices() == {devices[3]}
+    """,
+    "the specs of results are written as JAX writes them": """
+        long, short = put(DATA, P("a", None)), put(DATA, P("a"))
+        one = pyjax.jit(lambda x: (x, x * 2, x.T, x.sum(1)))
+        assert [y.sharding.spec for y in one(long)] == [
+            P("a", None), P("a", None), P(None, "a"), P("a")]
+        assert [y.sharding.spec for y in one(short)] == [P("a"), P("a"), P(None, "a"), P("a")]
+        assert [y.sharding.spec for y in pyjax.jit(lambda x, y: (x, y, x + y))(long, short)] == [
+            P("a", None)] * 3
+        assert [y.sharding.spec for y in pyjax.jit(lambda x, y: (x, y, x + y))(short, long)] == [
+            P("a")] * 3
+        f = pyjax.shard_map(lambda x: x + 1, mesh=mesh, in_specs=P("a", None),
+                            out_specs=P("a", None))
+        assert pyjax.jit(f)(DATA).sharding.spec == P("a")
+        assert pyjax.jit(f)(long).sharding.spec == P("a", None)
+        hold = lambda x: lax.with_sharding_constraint(x + 1, over(P("b", None)))
+        assert pyjax.jit(hold)(DATA).sharding.spec == P("b")
+        asked = pyjax.jit(lambda x: x + 1, out_shardings=over(P("b", None)))
+        assert asked(DATA).sharding.spec == P("b", None)
+    """,
+    "each device calls back with its part": """
+        def run(x, partitioned):
+            seen = []
+            note = lambda x: seen.append((np.asarray(x).shape, float(np.asarray(x).sum())))
+            pyjax.jit(lambda x: pyjax.debug.callback(note, x, partitioned=partitioned))(x)
+            pyjax.effects_barrier()
+            return sorted(seen)
+        for spec in (P("a", "b"), P("a"), P(None, "b"), P()):
+            x = put(DATA, spec)
+            parts = [np.asarray(shard.data) for shard in x.addressable_shards]
+            assert run(x, True) == sorted((p.shape, float(p.sum())) for p in parts), spec
+            assert run(x, False) == [(DATA.shape, float(DATA.sum()))]
+        assert run(DATA, True) == [(DATA.shape, float(DATA.sum()))]
+    """,
     "what is donated to device_put stays, as in JAX on CPUs": """
         places = [over(P("a", "b")), over(P("b", "a")), over(P()), over(P("a")), devices[1]]
         for source in (*places, devices[0]):

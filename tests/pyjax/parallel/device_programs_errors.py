@@ -99,6 +99,35 @@ PROGRAMS = {
         run = lambda: pyjax.jit(f)(DATA).block_until_ready()
         assert raises(pyjax.errors.JaxRuntimeError, message, run)
     """,
+    "each side of a mismatch is named": """
+        def two(x):
+            return lax.cond(lax.axis_index("a") == 0,
+                            lambda x: lax.psum(x, "a"),
+                            lambda x: lax.all_gather(x, "a").sum(0), x)
+        f = pyjax.shard_map(two, mesh=mesh, in_specs=P("a"), out_specs=P(), check_vma=False)
+        side = r"%[^ ]+ \\(all-[a-z]+\\) comes from [^;]*:[0-9]+"
+        message = rf"partners that never come.*\\({side}; {side}\\)"
+        run = lambda: pyjax.jit(f)(DATA).block_until_ready()
+        assert raises(pyjax.errors.JaxRuntimeError, message, run)
+    """,
+    "a reference stays where it is": """
+        ref = pyjax.new_ref(jnp.zeros(8))
+        def count(ref):
+            ref[...] = ref[...] + 1
+        for spec in (P("a"), P()):
+            assert raises(ValueError, "in_shardings of jit|Sharding passed to jit", lambda:
+                          pyjax.jit(count, in_shardings=over(spec))(ref))
+        split = pyjax.new_ref(pyjax.device_put(jnp.zeros(8), over(P("a"))))
+        pyjax.jit(count, in_shardings=over(P("a")))(split)
+        assert (split[...] == 1).all()
+    """,
+    "pmap of what has no such axis": """
+        for values in ((1.0,), (np.float32(1),), (np.ones(8), 1.0)):
+            assert raises(ValueError, "pmap was requested to map its argument along axis 0", lambda:
+                          pyjax.pmap(lambda *xs: xs)(*values))
+        assert raises(ValueError, "along axis 2", lambda:
+                      pyjax.pmap(lambda x: x, in_axes=2)(np.ones((8, 8))))
+    """,
     "a device that is named twice": """
         twice = Mesh(np.array([devices[0], devices[1], devices[0]]), ("i",))
         there = NamedSharding(twice, P("i"))

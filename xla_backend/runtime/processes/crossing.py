@@ -154,7 +154,7 @@ class Run:
         try:
             self._world.until(ready, awaited, what, seconds, watch)
         except ProcessFailure as error:
-            error.collective = site.name
+            error.collectives = (site.name,)
             raise
 
     def _check_circle(self, site: Site, absent: Sequence[int]) -> None:
@@ -196,7 +196,7 @@ class Run:
         error = ProcessFailure(
             f"process {self._world.index} waits in {site.name} of {self._program}: {what}"
         )
-        error.collective = site.name
+        error.collectives = (site.name,)
         raise error
 
     def end(self, error: BaseException | None) -> None:

@@ -225,7 +225,7 @@ def test_partners_that_never_come() -> None:
     executable = compiled(choice("", "negate(c)"))
     with pytest.raises(RuntimeFailure, match=r"never come: 0 in %r \(all-red") as error:
         executable.run_arrays_together(BOTH, executable.device.client.devices()[:2])
-    assert error.value.collective == "%r (all-reduce)"
+    assert error.value.collectives == ("%r (all-reduce)",)
 
 
 # -- runs ------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ class GroupRun:
             self._communicators.abort(self._devices)  # some members may have begun
             found = failure(error, devices, what) if is_of_nccl(error) else error
             if isinstance(found, RuntimeFailure):
-                found.collective = what
+                found.collectives = (what,)
             if found is error:
                 raise
             raise found from error
