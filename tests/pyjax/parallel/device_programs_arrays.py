@@ -32,6 +32,18 @@ PROGRAMS = {
         whole = np.asarray(large)
         assert np.shares_memory(np.asarray(large), whole) and not whole.flags.writeable
     """,
+    "brief programs that exchange nothing wake no threads": """
+        def in_turn(f, x):
+            executable = pyjax.jit(f).lower(x).compile().runtime_executable()
+            # On GPUs, emulated or not, threads have nothing to do with it.
+            return getattr(executable.local, "in_turn", None)
+        x = put(DATA, P("a", "b"))
+        assert in_turn(lambda x: x + 1, x) in (True, None)
+        assert not in_turn(lambda x: x.sum(), x)  # they meet
+        assert not in_turn(lambda x: pyjax.debug.callback(lambda: None), x)  # it may wait
+        large = put(np.ones((1024, 1024), np.float32), P("a"))
+        assert not in_turn(lambda x: jnp.sin(jnp.exp(x)), large)
+    """,
     "equal shardings are one object": """
         there = NamedSharding(mesh, P("a"))
         assert there is NamedSharding(mesh, P("a")) is there.update(memory_kind=there.memory_kind)
