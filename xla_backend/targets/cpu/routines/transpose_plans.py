@@ -187,7 +187,7 @@ def _squares(
         most_across = max(1, min(_count(across), area // most_along, MOST_ROWS))
     elif _count(across) < wanted_across // unit:
         most_along = max(1, min(_count(along), area // most_across, MOST_ROWS))
-    apart = _WAYS * _PAGE // math.gcd(across[0].target, _PAGE)
+    apart = _WAYS * _PAGE // _in_page(across[0].target)
     most_across = min(most_across, max(apart, LINE // unit, lanes))
     if unit <= PART or size >= _PAST_CACHES:
         # Maybe they are made first.
@@ -232,9 +232,16 @@ def _needs_stage(
         return True
     if not routine.startswith("transpose_") or routine == "transpose_rows":
         return False
-    meet = most_across * math.gcd(across[0].target, _PAGE) > _WAYS * _PAGE
+    meet = most_across * _in_page(across[0].target) > _WAYS * _PAGE
     meet = meet and unit * _count(along) > LINE and unit < _WHOLE_LINES
     return meet or min(_count(across), _count(along)) < _lanes(unit)
+
+
+def _in_page(step: int) -> int:
+    """Of each page, the bytes in which only one of the rows that are so far apart begins. Rows that
+    miss a page by a few bytes begin in one line, as if they were a page apart."""
+    missed = min(step % _PAGE, -step % _PAGE)
+    return _PAGE if missed * _WAYS < LINE else math.gcd(step, _PAGE)
 
 
 def _pitch(along: int, unit: int) -> int:

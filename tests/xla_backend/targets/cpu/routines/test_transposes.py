@@ -166,6 +166,14 @@ def test_rows_that_meet_in_caches(shape):
     assert plan(shape, (1, 0), 8) is None
 
 
+@pytest.mark.parametrize("rows", [4095, 4099, 8193])
+def test_rows_that_nearly_meet_in_caches(rows):
+    """Rows that miss a page by a few bytes begin in the same line."""
+    assert dict(zip(FIELDS, plan((rows, 48), (1, 0), 1).numbers, strict=True))["staged"]
+    assert not dict(zip(FIELDS, plan((rows + 64, 48), (1, 0), 1).numbers, strict=True))["staged"]
+    assert check((rows, 48), (1, 0), 1)
+
+
 def test_units_of_several_elements_that_meet_in_caches():
     """Code for the sizes would move them in loops of so few rounds."""
     assert plan((1024, 1024, 2), (1, 0, 2), 4) is not None
