@@ -17,15 +17,16 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Hashable, Iterable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, ExitStack
 from contextvars import ContextVar
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from .blocks import Leaving, take_out_of_variables
 from .kinds import AbstractKind, Object
 
+Result = TypeVar("Result")
 _FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -77,6 +78,17 @@ class ContextKey:
         usual = _parts(lambda option: option.default)
         changed = [f"{o.name}={v!r}" for o, v, u in zip(_keyed, self.values, usual) if v != u]
         return f"ContextKey({', '.join(changed)})"
+
+    def of_tracing(self) -> tuple[tuple[str, Any], ...]:
+        """Names and values of those that tracing and lowering depend on, and that are not at their
+        defaults."""
+        return tuple(
+            [
+                (option.name, value)
+                for option, value in zip(_keyed, self.values)
+                if option.affects is Affects.TRACE and value != option.default
+            ]
+        )
 
     def changes_from(self, before: ContextKey) -> list[tuple[str, Any, Any]]:
         """What differs: names of options with the value before and the one here. What programs
@@ -579,6 +591,16 @@ def trace_context() -> ContextKey:
     key = _intern((*_parts(lambda o: values.get(o, o._key_value)), _environment))
     block._key = outer, generation, key
     return key
+
+
+def under_key(key: ContextKey, function: Callable[[], Result]) -> Result:
+    """`function()` with the options as they were where `trace_context` gave this key, as far as
+    tracing and lowering depend on them."""
+    with ExitStack() as blocks:
+        for option, value, here in zip(_keyed, key.values, trace_context().values):
+            if option.affects is Affects.TRACE and value != here:
+                blocks.enter_context(Override(option, value))
+        return function()
 
 
 def key_outside_blocks() -> tuple[ContextVar[tuple[Override, ...]], list[ContextKey]]:

@@ -23,6 +23,7 @@ from pyjax.interpreters.rules import (
     call_discharge_rules,
     called_programs,
     define_rules,
+    lowered_parameters,
 )
 from pyjax.interpreters.staging import StagingTrace
 from pyjax.interpreters.varying import as_program_says, varying_rules
@@ -65,6 +66,7 @@ def define_recorded_call(
         effects=_effects,
     )
     called_programs[primitive] = "call_jaxpr"
+    lowered_parameters[primitive] = ("call_jaxpr",)
     varying_rules[primitive] = as_program_says("call_jaxpr")
     call_discharge_rules[primitive] = discharge_inlined("call_jaxpr")
     lift_rules[primitive] = lift_leading("call_jaxpr", "num_consts")

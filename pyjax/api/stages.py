@@ -31,11 +31,11 @@ from pyjax.runtime.devices import default_device
 from pyjax.runtime.dispatch import (
     as_operand,
     compile_for_target,
-    compile_lowered,
+    find_or_compile,
     hoist_constants,
-    lower,
     make_program,
     overridden_options,
+    program_source,
 )
 from pyjax.runtime.placement import argument_on
 from pyjax.runtime.program import Program
@@ -45,6 +45,7 @@ from pyjax.sharding.shardings import Sharding
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target, find_target
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.target_code import TargetCode
@@ -217,8 +218,8 @@ class Traced(_Stage):
         donated = given if any(given) else ()
         of_values = layouts if refs is None else refs.layouts(layouts)
         spread = of_values.spread(device, hoisted, [x.sharding for x in constants])
-        module = lower(hoisted, self.fun_name, platform, donated, spread)
-        return Lowered(self, module, constants, hoisted, place, refs, platform, layouts)
+        source = program_source(hoisted, self.fun_name, platform, donated, spread)
+        return Lowered(self, source, constants, hoisted, place, refs, platform, layouts)
 
 
 class Lowered(_Stage):
@@ -232,7 +233,7 @@ class Lowered(_Stage):
     def __init__(
         self,
         traced: Traced,
-        module: HloModule,
+        source: ModuleSource,
         constants: Sequence[DeviceArray],
         closed: ClosedJaxpr,
         place: Place,
@@ -243,7 +244,8 @@ class Lowered(_Stage):
         """`closed`: what was lowered; `constants` are its last arguments."""
         super().__init__(*traced._signature())
         self._traced = traced
-        self._module = module
+        self._module = source.module
+        self._digest = source.digest
         self._constants = constants
         self._closed = closed
         self._device, self._committed, _ = place
@@ -345,7 +347,8 @@ class Lowered(_Stage):
         device = self._device
         with because(lambda: "Lowered.compile() was called"):
             chosen = overridden_options(merged)
-            executable = compile_lowered(self._module.clone(), device, chosen)
+            again = ModuleSource(self._module.name, self._module.clone, self._digest)
+            executable = find_or_compile(again, device, chosen)
         debug = self._traced.jaxpr.jaxpr.debug_info
         refs = self._refs
         out_avals = self._flat_out_avals if refs is None else refs.closed.out_avals

@@ -424,6 +424,7 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Lowerin
         closed, _ = trace_to_jaxpr(lambda *xs: as_list(fun(*xs, **params)), ctx.avals_in)
         return ctx.inline_jaxpr(closed, *operands)
 
+    rule.__module__ = getattr(fun, "__module__", "")  # whose rule it is: `program_digest` asks
     return rule
 
 
@@ -439,6 +440,7 @@ def lower_jaxpr_to_module(
     platform: str = "cpu",
     arg_names: Sequence[str] = (),
     spread: Spread | None = None,
+    caller: Frame | None = None,
 ) -> HloModule:
     """Lower a program.
 
@@ -449,6 +451,7 @@ def lower_jaxpr_to_module(
       kept_inputs: per input; the others get no parameter (they must be unused).
       arg_names: names of the inputs, for parameters and messages.
       spread: of a program that several devices run together.
+      caller: the place at which it is used; None: here.
     Returns:
       A module whose parameters are the (kept) flat inputs; the root is the output, or a tuple if
       there is not exactly one.
@@ -472,14 +475,14 @@ def lower_jaxpr_to_module(
             parameter.annotations = {"sharding": str(spread.inputs[i])}
         args.append(parameter)
         number += 1
-    caller = running_chain()
+    caller = caller or running_chain()
     outs = lower_into(LoweringContext(module_context, builder, (), caller), closed, args)
     builder.metadata = OpMetadata()
     if spread is not None:
         wanted = zip(outs, spread.results)
         outs = [x if s is None else constrained(builder, x, s) for x, s in wanted]
     root = outs[0] if len(outs) == 1 else builder.tuple(outs)
-    module = HloModule(_identifier(f"jit_{name}"), source_tables=module_context.locations.tables())
+    module = HloModule(module_name(name), source_tables=module_context.locations.tables())
     module.add_computation(builder.build(root), entry=True)
     module.num_partitions = len(devices) or 1
     if donated:
@@ -512,6 +515,11 @@ def check_lowerable(effects: Effects) -> None:
             "nothing says that programs may have effects of this type",
             "Write mlir.lowerable_effects.add_type(type_of_effect) (pyjax.interpreters.mlir).",
         )
+
+
+def module_name(name: str) -> str:
+    """The name of the module of a function with this name."""
+    return _identifier(f"jit_{name}")
 
 
 def _identifier(name: str) -> str:

@@ -159,6 +159,8 @@ batches_unmapped: set[Primitive] = set()
 all_primitives: dict[str, Primitive] = {}
 # Calls: which parameter is the program that takes the operands and gives the results.
 called_programs: dict[Primitive, str] = {}
+# Calls whose lowering looks at some of their parameters only: not at derivative rules.
+lowered_parameters: dict[Primitive, tuple[str, ...]] = {}
 # Element i of the outputs needs element i of the operands only, whatever the shape.
 elementwise_primitives: set[Primitive] = set()
 # Sums, products, extremes: along `axes`, with a monoid.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,14 +21,14 @@ from pyjax._config.registry import ContextKey, set_compile_environment, trace_co
 from pyjax.core import dtypes
 from pyjax.core import trace as core_trace
 from pyjax.core.avals import ShapedArray, abstractify
-from pyjax.core.compile_log import LOWERING, because, compiling, is_counting, timed
+from pyjax.core.compile_log import because, compiling, is_counting
 from pyjax.core.debug_info import EAGER, UNKNOWN, DebugInfo
 from pyjax.core.errors import fail, new_error
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.fault_checks import fault_checks
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.primitive import Primitive
-from pyjax.core.source_info import warn_user
+from pyjax.core.source_info import Frame, warn_user
 from pyjax.interpreters import hlo, partial_eval
 from pyjax.interpreters.hlo import Spread
 from pyjax.interpreters.layouts import layout_sources
@@ -38,6 +37,7 @@ from pyjax.runtime import shape_generic, sized_programs
 from pyjax.runtime.array import DeviceArray, array_from, array_from_host, from_numpy
 from pyjax.runtime.array_spec import ArraySpec, array_spec, laid_out, mesh_of_group
 from pyjax.runtime.devices import default_device
+from pyjax.runtime.module_sources import module_source
 from pyjax.runtime.profile_guided import compile_when_used, recompile_when_measured
 from pyjax.runtime.program import Call, Program
 from pyjax.runtime.refs import DeviceRef, ref_program
@@ -57,6 +57,7 @@ from xla_backend.flag_effects import with_flags
 from xla_backend.gpu_options import GpuOptions
 from xla_backend.hlo.errors import UnknownTargetError
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.no_collections import without_collections
@@ -155,35 +156,29 @@ def hoist_constants(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[DeviceArray]
     return ClosedJaxpr(hoisted, [closed.consts[i] for i in kept]), values
 
 
-def lower(
+def program_source(
     closed: ClosedJaxpr,
     name: str,
     platform: str,
     donated: Sequence[bool] = (),
     spread: Spread | None = None,
-) -> HloModule:
+) -> ModuleSource:
     """HLO of a jaxpr whose large constants have been hoisted, for the devices of a platform, or for
-    several that run it together."""
-    start = time.perf_counter()
-    with timed(LOWERING, f"jit({name})"):
-        module = hlo.lower_jaxpr_to_module(
-            closed, name, donated=donated, platform=platform, spread=spread
+    several that run it together: it is lowered when the module is needed."""
+
+    def lower(caller: Frame | None) -> HloModule:
+        return hlo.lower_jaxpr_to_module(
+            closed, name, donated=donated, platform=platform, spread=spread, caller=caller
         )
-    if options.log_compiles.value:
-        logger.warning("Finished lowering %s in %.4f s", name, time.perf_counter() - start)
-    return module
+
+    # How devices share a program is no part of a digest.
+    made_from = (closed, tuple(donated), platform) if spread is None else ()
+    return module_source(name, lower, *made_from)
 
 
 def overridden_options(overrides: Mapping[str, Any]) -> CompileOptions:
     """How to compile, with XLA flags for this compilation only."""
     return compile_options(with_overrides(dict(overrides)))
-
-
-def compile_lowered(
-    module: HloModule, device: Device, compile_for: CompileOptions
-) -> LoadedExecutable:
-    """Machine code of a module, which may be changed."""
-    return _compile_module(module, device, compile_for)
 
 
 def compile_for_target(
@@ -195,13 +190,11 @@ def compile_for_target(
     return built_in.emit(module, lambda: device.client, chosen, target)
 
 
-def _compile_module(
-    module: HloModule, device: Device, compile_for: CompileOptions
-) -> LoadedExecutable:
-    size = sum(map(len, module.computations))
-    with compiling(module.name, device):
+def _compile(source: ModuleSource, device: Device, compile_for: CompileOptions) -> LoadedExecutable:
+    size = sum(map(len, source.module.computations))
+    with compiling(source.name, device):
         try:
-            executable = device.client.compile(module, compile_for)
+            executable = device.client.compile_source(source, compile_for)
         except UnknownTargetError as error:
             raise new_error(
                 NotImplementedError,
@@ -214,6 +207,27 @@ def _compile_module(
     if options.log_compiles.value and size >= options.compiler_detailed_logging_min_ops.value:
         _log_details(executable, size)
     return executable
+
+
+def _find_kept(
+    source: ModuleSource, device: Device, compile_for: CompileOptions
+) -> LoadedExecutable | None:
+    """What is on disk of a program that was not lowered."""
+    if source.digest is None:
+        return None
+    kept = device.client.find_without_module(source, compile_for)
+    if kept is not None:
+        with compiling(source.name, device):  # for listeners: it took no time
+            pass
+    return kept
+
+
+def find_or_compile(
+    source: ModuleSource, device: Device, compile_for: CompileOptions
+) -> LoadedExecutable:
+    """Machine code of a program, whose module may be changed."""
+    kept = None if _watched(compile_for) else _find_kept(source, device, compile_for)
+    return _compile(source, device, compile_for) if kept is None else kept
 
 
 def _log_details(executable: LoadedExecutable, size: int) -> None:
@@ -390,43 +404,45 @@ def _compile_jaxpr(
                 generic.executable, constants, avals, device, committed, debug, layouts
             )
             if generic.calls:
-                lowered = lambda: lower(closed, name, device.platform)
-                compiled = lambda: _compile_module(lowered(), device, options_now)
+                known = lambda: program_source(closed, name, device.platform)
+                compiled = lambda: find_or_compile(known(), device, options_now)
                 compile_when_used(program, generic.calls, compiled, ())
             return program
     hoisted, constants = hoist_constants(closed)
     spread = layouts.spread(device, hoisted, [x.sharding for x in constants])
-    module = lower(hoisted, name, device.platform, donated if any(donated) else (), spread)
+    given = tuple(donated) if any(donated) else ()
+    source = program_source(hoisted, name, device.platform, given, spread)
     if options.dump_ir_to.value:
-        _dump_ir(closed, module, device)
+        _dump_ir(closed, source.module, device)
     debug = closed.jaxpr.debug_info
 
     def made(executable: LoadedExecutable) -> Program:
         avals, found = closed.out_avals, layouts.found(executable, hoisted)
         return make_program(executable, constants, avals, device, committed, debug, found)
 
-    moved = device.client.find_movement(module) if plain else None
+    if not (profiled_runs or _watched(options_now)):
+        kept = _find_kept(source, device, options_now)
+        if kept is not None:
+            return made(kept)
+    moved = device.client.find_movement(source.module) if plain else None
     if moved is not None:
         program = made(moved)
         if moved.calls_until_compiled:
-            compiled = lambda: _compile_module(module.clone(), device, options_now)
+            again = source.copy()
+            compiled = lambda: _compile(again, device, options_now)
             compile_when_used(program, moved.calls_until_compiled, compiled, program.constants)
         return program
     if not profiled_runs:
-        return made(_compile_module(module, device, options_now))
-    original = module.clone()  # compiling changes it
-    program = made(
-        _compile_module(module, device, replace(options_now, profiled_runs=profiled_runs))
-    )
+        return made(_compile(source, device, options_now))
+    original = source.copy()  # compiling changes the module
+    program = made(_compile(source, device, replace(options_now, profiled_runs=profiled_runs)))
     runs = program.executable.measured_runs
     if runs is not None:  # there is something to measure, and it is not known from the disk
         recompile_when_measured(
             program,
             runs,
             options.pgle_aggregation_percentile.value,
-            lambda costs: _compile_module(
-                original.clone(), device, replace(options_now, measured=costs)
-            ),
+            lambda costs: _compile(original.copy(), device, replace(options_now, measured=costs)),
         )
     return program
 

@@ -16,18 +16,21 @@ import numpy as np
 
 from pyjax._config.registry import trace_context
 from pyjax.core.avals import ShapedArray
-from pyjax.core.compile_log import LOWERING, compiling, timed
+from pyjax.core.compile_log import compiling
 from pyjax.core.dtypes import canonicalize_dtype
 from pyjax.core.exact_keys import exact_key
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, bind_eqn, eval_jaxpr
 from pyjax.core.primitive import Primitive
+from pyjax.core.source_info import Frame
 from pyjax.core.structural import broadcast_in_dim_p
 from pyjax.interpreters import hlo
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import elementwise_primitives
+from pyjax.runtime.module_sources import module_source
 from pyjax.runtime.shape_axes import STAND_INS, axes_of
 from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import AbstractClient, LoadedExecutable
 
@@ -80,7 +83,7 @@ def find(
     if structure is None or shape is None:
         return _find_for_axes(closed, name, client, options)
     key = (structure, client, options)
-    maker = _makers.make(key, lambda: _compile(closed, name, client, options))
+    maker = _makers.make(key, lambda: _compile(closed, structure, name, client, options))
     executable = None if maker is None else maker(_size(shape))
     return None if executable is None else Generic(executable)
 
@@ -101,12 +104,14 @@ def _find_for_axes(
         return None
     stand_ins = STAND_INS[: len(axes.sizes)]
 
-    def compile_it() -> AxesMaker | None:
+    def lower(caller: Frame | None) -> HloModule:
         generic, _ = trace_to_jaxpr(lambda *xs: axes.bind(xs, stand_ins), axes.avals(stand_ins))
-        with timed(LOWERING, f"jit({name})"):
-            module = hlo.lower_jaxpr_to_module(generic, name)
-        with compiling(module.name, client):
-            return client.compile_size_classes(module, stand_ins, options)
+        return hlo.lower_jaxpr_to_module(generic, name, caller=caller)
+
+    def compile_it() -> AxesMaker | None:
+        source = module_source(name, lower, "axes", axes.structure, client.platform)
+        with compiling(source.name, client):
+            return client.compile_size_classes(source, stand_ins, options)
 
     # Options decide how random bits are made.
     key = (axes.structure, client, options, trace_context())
@@ -152,11 +157,12 @@ def find_primitive(
     operands, results = numbers[: len(avals)], numbers[len(avals) :]
     kinds, out_kinds = (tuple([_kind(a, shape) for a in group]) for group in (avals, out_avals))
     equation = (primitive, exact_key(tuple(params.items())), operands, out_kinds)
-    key = ((kinds, equation, results), client, options)
+    structure = (kinds, equation, results)
+    key = (structure, client, options)
 
     def compile_it() -> Maker | None:
         closed, _ = trace_to_jaxpr(lambda *xs: primitive.bind_all(*xs, **params), avals)
-        return _compile(closed, primitive.name, client, options)
+        return _compile(closed, structure, primitive.name, client, options)
 
     maker = _makers.make(key, compile_it)
     executable = None if maker is None else maker(_size(shape))
@@ -229,14 +235,20 @@ def _parameters(eqn: JaxprEqn, shape: tuple[int, ...]) -> Any:
 
 
 def _compile(
-    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
+    closed: ClosedJaxpr,
+    structure: Any,
+    name: str,
+    client: AbstractClient,
+    options: CompileOptions,
 ) -> Maker | None:
-    avals = [a.update(shape=(_ANY_LENGTH,)) if a.shape else a for a in closed.in_avals]
-    generic, _ = trace_to_jaxpr(lambda *xs: _replay(closed.jaxpr, *xs), avals)
-    with timed(LOWERING, f"jit({name})"):
-        module = hlo.lower_jaxpr_to_module(generic, name)
-    with compiling(module.name, client):
-        return client.compile_elementwise(module, options)
+    def lower(caller: Frame | None) -> HloModule:
+        avals = [a.update(shape=(_ANY_LENGTH,)) if a.shape else a for a in closed.in_avals]
+        generic, _ = trace_to_jaxpr(lambda *xs: _replay(closed.jaxpr, *xs), avals)
+        return hlo.lower_jaxpr_to_module(generic, name, caller=caller)
+
+    source = module_source(name, lower, "elementwise", structure, client.platform)
+    with compiling(source.name, client):
+        return client.compile_elementwise(source, options)
 
 
 def _replay(jaxpr: Jaxpr, *args: Any) -> list[Any]:

@@ -230,6 +230,22 @@ def test_cache_key_has_every_keyed_option() -> None:
     assert len(trace_context().values) == len(registry._keyed) + 1  # and the compile environment
 
 
+def test_options_as_they_were(restore: None) -> None:
+    """Of blocks that have ended, and of the process."""
+    config.update("jax_threefry_partitionable", True)
+    with options.enable_x64(True):
+        before = registry.trace_context()
+    config.update("jax_threefry_partitionable", False)
+    config.update("jax_enable_checks", True)
+
+    def now() -> tuple[bool, bool, bool]:
+        group = (options.threefry_partitionable, options.enable_x64, options.enable_checks)
+        return tuple(option.value for option in group)  # type: ignore[return-value]
+
+    assert registry.under_key(before, now) == (True, True, False)
+    assert now() == (False, False, True)
+
+
 def test_locked_options_refuse_changes() -> None:
     option = Option("jax_probe2", Int(), 0, Affects.NOTHING, Scope.GLOBAL, "Probe.", None)
     option.lock("the probe has started.")

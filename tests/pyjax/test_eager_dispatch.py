@@ -297,16 +297,16 @@ def test_new_shapes_are_moved_without_compiling(name, monkeypatch):
     move(jnp.arange(12.0).reshape(3, 4))
     client = type(pyjax.devices()[0].client)
     compiled = []
-    compile_module = client.compile
+    compile_module = client.compile_source
 
-    def compile_counted(self, module, options):
-        compiled.append(module.name)
-        return compile_module(self, module, options)
+    def compile_counted(self, source, options):
+        compiled.append(source.name)
+        return compile_module(self, source, options)
 
     for rows in (5, 6):
         x = jnp.arange(rows * 11.0).reshape(rows, 11)
         with monkeypatch.context() as patched:
-            patched.setattr(client, "compile", compile_counted)
+            patched.setattr(client, "compile_source", compile_counted)
             moved = move(x)
         np.testing.assert_array_equal(moved, jitted(x))
     assert not compiled

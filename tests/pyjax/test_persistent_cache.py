@@ -20,6 +20,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax, monitoring
 from pyjax.experimental.compilation_cache import compilation_cache
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.persistent import settings, store
 from xla_backend.targets.cpu import compiler, kept_programs
 
@@ -320,8 +321,8 @@ def test_expecting_measured_costs(events: list[str], monkeypatch: pytest.MonkeyP
         lowered = renewed(f).lower(X)
         client = lowered._device.client
         options = kept_programs.CompileOptions(measured=(("no kernel of it", 1.0),))
-        module = lowered._module.clone()
-        kept_programs.find_program(module, options, client.devices()[0])
+        source = ModuleSource("f", lowered._module.clone, lowered._digest)
+        kept_programs.find_program(source, options, client.devices()[0])
         for path in entries("program"):
             if path.stat().st_mtime_ns != max(p.stat().st_mtime_ns for p in entries("program")):
                 path.unlink()

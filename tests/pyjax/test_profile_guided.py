@@ -33,13 +33,13 @@ X = jnp.asarray(np.linspace(0.5, 2, 300 * 400, dtype=np.float32).reshape(300, 40
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[CompileOptions]:
     """The options of every compilation from now on."""
     seen: list[CompileOptions] = []
-    compile = CpuClient.compile
+    compile = CpuClient.compile_source
 
     def counted(self: CpuClient, module: Any, options: CompileOptions) -> Any:
         seen.append(options)
         return compile(self, module, options)
 
-    monkeypatch.setattr(CpuClient, "compile", counted)
+    monkeypatch.setattr(CpuClient, "compile_source", counted)
     return seen
 
 
@@ -182,7 +182,7 @@ def test_who_waits_for_no_compilation_goes_on(pgle: None, monkeypatch: pytest.Mo
     f = tanh_sum()
     for _ in range(3):
         expected = f(X)
-    compile = CpuClient.compile
+    compile = CpuClient.compile_source
     at_work, go_on = threading.Event(), threading.Event()
 
     def slow(self: CpuClient, module: Any, options: CompileOptions) -> Any:
@@ -190,7 +190,7 @@ def test_who_waits_for_no_compilation_goes_on(pgle: None, monkeypatch: pytest.Mo
         assert go_on.wait(60)
         return compile(self, module, options)
 
-    monkeypatch.setattr(CpuClient, "compile", slow)
+    monkeypatch.setattr(CpuClient, "compile_source", slow)
     measured = program_of(f)
     before = measured.executable
 
@@ -231,7 +231,7 @@ def test_an_interrupted_compilation_is_tried_again(
 
     x = X + 0
     with monkeypatch.context() as patch:
-        patch.setattr(CpuClient, "compile", interrupted)
+        patch.setattr(CpuClient, "compile_source", interrupted)
         with pytest.raises(error):
             f(x, X)
     assert not x.is_deleted()  # nothing has begun

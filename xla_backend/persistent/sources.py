@@ -28,9 +28,21 @@ def source_digest(*rooms: str) -> str | None:
     "targets/cpu/routines"). None if it cannot be told: there are no files, or some changed since
     this process loaded them.
     """
+    folders = [str(_ROOT / room) for room in rooms]
+    return _digest(str(_ROOT), folders or [str(_ROOT)], nested=not rooms)
+
+
+@once
+def digest_of_folders(root: str, *rooms: str) -> str | None:
+    """The same of the source files of another package: of those in some of its folders, and in
+    folders of these."""
+    return _digest(root, [os.path.join(root, room) for room in rooms], nested=True)
+
+
+def _digest(root: str, folders: list[str], nested: bool) -> str | None:
     facts, names = [], []
-    prefix = len(str(_ROOT)) + 1
-    for path, found in sorted(_sources(rooms)):
+    prefix = len(root) + 1
+    for path, found in sorted(_sources(folders, nested)):
         if found.st_ctime_ns > _LOADED:
             return None
         name = path[prefix:]
@@ -40,13 +52,13 @@ def source_digest(*rooms: str) -> str | None:
         )
     if not names:
         return None
-    key = store.entry_key(_KIND, str(_ROOT), *facts)
+    key = store.entry_key(_KIND, root, *facts)
     kept = store.load(key, _KIND, "")
     if kept is not None:
         return kept.decode("ascii")
     digest = hashlib.sha256()
     for name in names:
-        with open(os.path.join(_ROOT, name), "rb", buffering=0) as file:
+        with open(os.path.join(root, name), "rb", buffering=0) as file:
             content = file.read()
         digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
@@ -54,12 +66,11 @@ def source_digest(*rooms: str) -> str | None:
     return digest.hexdigest()
 
 
-def _sources(rooms: tuple[str, ...]) -> Iterator[tuple[str, os.stat_result]]:
-    left = [str(_ROOT / room) for room in rooms] or [str(_ROOT)]
+def _sources(left: list[str], nested: bool) -> Iterator[tuple[str, os.stat_result]]:
     while left:
         folder = left.pop()
         for entry in os.scandir(folder):
             if entry.name.endswith(".py"):
                 yield entry.path, entry.stat()
-            elif not rooms and entry.is_dir() and entry.name != "__pycache__":
+            elif nested and entry.is_dir() and entry.name != "__pycache__":
                 left.append(entry.path)

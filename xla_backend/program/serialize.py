@@ -221,13 +221,13 @@ class _Reader:
         self._objects: list[Any] = []
 
     def read(self, written: Any) -> Any:
-        if not isinstance(written, list):
+        if type(written) is not list:
             return written
         tag, *parts = written
         if tag == "r":
             return self._objects[parts[0]]
         if tag == "t":
-            return tuple(map(self.read, parts))
+            return tuple([v if type(v) is not list else self.read(v) for v in parts])
         if tag == "l":
             return [self.read(part) for part in parts]
         if tag == "d":
@@ -246,7 +246,7 @@ class _Reader:
         if tag == "s":
             return Shape(*map(self.read, parts))
         name, *fields = parts
-        values = {field: self.read(value) for field, value in fields}
+        values = {name: v if type(v) is not list else self.read(v) for name, v in fields}
         made = Program if tag == "p" else _record(name) if tag == "o" else _kernel_classes()[name]
         if made is None:
             raise KeyError(name)

@@ -22,6 +22,7 @@ from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.host_queues import Host
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.sharding import Sharding
 from xla_backend.hlo.topology import ALONE, Topology
@@ -537,6 +538,17 @@ class AbstractClient:
         on any of them, on several at the same time, too."""
         raise NotImplementedError
 
+    def find_without_module(
+        self, source: ModuleSource, options: CompileOptions
+    ) -> LoadedExecutable | None:
+        """What another process compiled of a module that is known by what it is made from; None:
+        there is nothing, or the platform does not do this."""
+        return None
+
+    def compile_source(self, source: ModuleSource, options: CompileOptions) -> LoadedExecutable:
+        """`compile`, of a module that may be known by what it is made from."""
+        return self.compile(source.module, options)
+
     def compile_partitioned(
         self, module: HloModule, options: CompileOptions
     ) -> tuple[LoadedExecutable, Sequence[Sharding], Sequence[Sharding]]:
@@ -562,7 +574,7 @@ class AbstractClient:
         raise UnimplementedError(f"the platform {self.platform!r} partitions no programs")
 
     def compile_elementwise(
-        self, module: HloModule, options: CompileOptions
+        self, source: ModuleSource, options: CompileOptions
     ) -> Callable[[int], LoadedExecutable | None] | None:
         """Compile a program on scalars and 1-D arrays of one length for any length.
 
@@ -572,7 +584,7 @@ class AbstractClient:
         return None
 
     def compile_size_classes(
-        self, module: HloModule, stand_ins: Sequence[int], options: CompileOptions
+        self, source: ModuleSource, stand_ins: Sequence[int], options: CompileOptions
     ) -> Callable[[Sequence[int]], LoadedExecutable | None] | None:
         """Compile a module (which may be changed) for arrays of all sizes, with the bits of
         programs that are compiled for some. `stand_ins[k]`, which is no size that is known, stands

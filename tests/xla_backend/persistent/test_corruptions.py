@@ -17,6 +17,7 @@ import pytest
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.hlo.parser import parse_module
 from xla_backend.persistent import settings, store
 from xla_backend.runtime.hlo_client import host_device
@@ -204,7 +205,7 @@ def loads(module: HloModule, monkeypatch: pytest.MonkeyPatch) -> bool:
 
 
 def run(module: HloModule) -> bytes:
-    executable = find_program(module.clone(), CompileOptions(), host_device())
+    executable = find_program(ModuleSource.of(module.clone()), CompileOptions(), host_device())
     return executable.run_arrays([X])[0].tobytes()
 
 

@@ -11,6 +11,7 @@ from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.process.bounded_cache import InternTable
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.client import Device, LoadedExecutable
@@ -25,6 +26,7 @@ from xla_backend.targets.cpu.kept_programs import (
     find_elementwise,
     find_program,
     find_size_classes,
+    find_without_module,
 )
 from xla_backend.targets.cpu.movement_executable import MovementExecutable
 from xla_backend.targets.cpu.work_queue import reap
@@ -89,13 +91,26 @@ class CpuClient(HloClient):
             return found
         return self._executables.intern(key, self._find(module, options))
 
+    def find_without_module(
+        self, source: ModuleSource, options: CompileOptions
+    ) -> LoadedExecutable | None:
+        # Devices share code, which is found by the module.
+        if len(self._devices) > 1:
+            return None
+        return find_without_module(source, options, self._local[0])
+
+    def compile_source(self, source: ModuleSource, options: CompileOptions) -> LoadedExecutable:
+        if len(self._devices) > 1:
+            return self.compile(source.module, options)
+        return find_program(source, options, self._local[0])
+
     def _find(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         content = ""
         shared = joined()
         if module.num_partitions > 1 and shared is not None:
             content = module_fingerprint(module, pointers=False, objects=[])
             options = replace(options, processes=shared.world.count)
-        executable = find_program(module, options, self._local[0])
+        executable = find_program(ModuleSource.of(module), options, self._local[0])
         executable.content = content
         return executable
 
@@ -103,20 +118,20 @@ class CpuClient(HloClient):
         return _make_target_code(module, options)
 
     def compile_elementwise(
-        self, module: HloModule, options: CompileOptions
+        self, source: ModuleSource, options: CompileOptions
     ) -> Callable[[int], LoadedExecutable | None] | None:
         try:
-            code = find_elementwise(module, options)
+            code = find_elementwise(source, options)
         except NotElementwise:
             return None
         limit = _SERIAL_CYCLES / max(code.cycles_per_element, 1e-3)
         return lambda n: code.at(n, self._local[0]) if n <= limit else None
 
     def compile_size_classes(
-        self, module: HloModule, stand_ins: Sequence[int], options: CompileOptions
+        self, source: ModuleSource, stand_ins: Sequence[int], options: CompileOptions
     ) -> Callable[[Sequence[int]], LoadedExecutable | None] | None:
         try:
-            classes = find_size_classes(module, stand_ins, options)
+            classes = find_size_classes(source, stand_ins, options)
         except UnimplementedError:
             return None
         return lambda sizes: classes.at(sizes, self._local[0])

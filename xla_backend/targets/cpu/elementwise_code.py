@@ -10,6 +10,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
 from xla_backend.process.lazy import lazy
@@ -103,7 +104,7 @@ class ElementwiseExecutable(NativeExecutable):
 
 
 def load_elementwise(
-    facts: ElementwiseFacts, object_code: bytes, module: HloModule, options: CompileOptions
+    facts: ElementwiseFacts, object_code: bytes, source: ModuleSource, options: CompileOptions
 ) -> ElementwiseCode:
     """What `compile_elementwise` made of an equal module and options in another process."""
-    return ElementwiseCode(facts, object_code, lambda: _stages_of(module, options))
+    return ElementwiseCode(facts, object_code, lambda: _stages_of(source.module, options))

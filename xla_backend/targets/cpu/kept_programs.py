@@ -3,8 +3,9 @@ emission and LLVM.
 
 An entry has everything that running a program takes: its object code, and the facts about it.
 Stages for reading (HLO, loops, LLVM text, costs) are not kept: whoever asks for them has the
-module, and it is compiled again, once. The key says all that code depends on: what the module
-computes, the options, the processor, and the sources of the compiler.
+module, or makes it then, and it is compiled again, once. The key says all that code depends on:
+what the module computes, or what it is made from, the options, the processor, and the sources of
+the compiler.
 
 Not kept, and not looked for: programs that hold something of this process (a Python function),
 and compilations that somebody watches or changes (dumps, verification, users' passes).
@@ -27,6 +28,7 @@ from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.fingerprint import OnlyHere, module_fingerprint
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import UnresolvedSymbolError
 from xla_backend.llvm.versions import llvm_version
@@ -90,29 +92,53 @@ class Found(NamedTuple):
     seconds: float
 
 
-def find_program(module: HloModule, options: CompileOptions, device: Device) -> CpuExecutable:
+def find_program(source: ModuleSource, options: CompileOptions, device: Device) -> CpuExecutable:
     """The executable of a module, from disk if it is there; compiled (in place) and kept, if not.
 
     Programs that are compiled with measured costs have entries of their own, that those who expect
     them find whatever was measured. Who has measured anew compiles anew, and keeps that instead.
     """
 
-    def load(found: Found) -> CpuExecutable:
-        facts = found.facts
-        assert isinstance(facts, CodeFacts)
-        runs = options.profiled_runs if facts.timed else 0
-        made_with = replace(options, measured=facts.measured, profiled_runs=runs)
-        return load_code(ProgramCode(facts, found.objects), module, made_with, device)
-
     def make(cache: bool) -> tuple[CpuExecutable, Facts, Sequence[bytes]]:
         with runtime_got_ready(target_for(options), options.fast_math, options.num_threads):
-            made = _compile_code(module, options, device, cache=cache)
+            made = _compile_code(source.module, options, device, cache=cache)
         return made.executable, made.code.facts, made.code.objects
 
-    return _find("program", CodeFacts, module, options, load, make)
+    load = lambda found: _loaded(found, source, options, device)
+    return _find("program", CodeFacts, source, options, load, make)
 
 
-def find_elementwise(module: HloModule, options: CompileOptions) -> ElementwiseCode:
+def find_without_module(
+    source: ModuleSource, options: CompileOptions, device: Device
+) -> CpuExecutable | None:
+    """The executable on disk of a module that was not made yet; None: it is not there, or only the
+    module tells which it is."""
+    measured = options.measured or options.expect_measured_costs or options.profiled_runs
+    if measured or not _is_known(source) or not cache_settings().enabled or _is_watched(options):
+        return None
+    base = key_parts(source, options)
+    if base is None:
+        return None
+    key = store.entry_key("program", *base, _sort(options))
+    load = lambda found: _loaded(found, source, options, device)
+    found = _load(key, "program", CodeFacts, source, options, None, load, ask=True)
+    source.is_missing = found is None
+    return found
+
+
+def _loaded(
+    found: Found, source: ModuleSource, options: CompileOptions, device: Device
+) -> CpuExecutable:
+    facts = found.facts
+    assert isinstance(facts, CodeFacts)
+    runs = options.profiled_runs if facts.timed else 0
+    made_with = options
+    if (facts.measured, runs) != (options.measured, options.profiled_runs):
+        made_with = replace(options, measured=facts.measured, profiled_runs=runs)
+    return load_code(ProgramCode(facts, found.objects), source, made_with, device)
+
+
+def find_elementwise(source: ModuleSource, options: CompileOptions) -> ElementwiseCode:
     """`find_program` for `compile_elementwise`.
 
     Raises:
@@ -122,17 +148,17 @@ def find_elementwise(module: HloModule, options: CompileOptions) -> ElementwiseC
     def load(found: Found) -> ElementwiseCode:
         assert isinstance(found.facts, ElementwiseFacts)
         (object_code,) = found.objects
-        return load_elementwise(found.facts, object_code, module, options)
+        return load_elementwise(found.facts, object_code, source, options)
 
     def make(cache: bool) -> tuple[ElementwiseCode, Facts, Sequence[bytes]]:
-        code = _compile_elementwise(module, options, cache=cache)
+        code = _compile_elementwise(source.module, options, cache=cache)
         return code, code.facts, [code.object_code]
 
-    return _find("elementwise", ElementwiseFacts, module, options, load, make)
+    return _find("elementwise", ElementwiseFacts, source, options, load, make)
 
 
 def find_size_classes(
-    module: HloModule, stand_ins: Sequence[int], options: CompileOptions
+    source: ModuleSource, stand_ins: Sequence[int], options: CompileOptions
 ) -> SizeClasses:
     """A program for all sizes, with what is known of it on disk; it is kept there as more becomes
     known.
@@ -140,82 +166,99 @@ def find_size_classes(
     Raises:
       UnimplementedError: an instruction has no form with run-time sizes.
     """
-    name, kind = module.name, "classes"
-    base = None if _is_watched(options) else key_parts(module, options)
+    name, kind = source.name, "classes"
+    base = None if _is_watched(options) else key_parts(source, options)
     if not cache_settings().enabled or base is None:
         if not cache_settings().enabled:
             announce(CacheEvent(Outcome.DISABLED, name))
-        return SizeClasses(module, stand_ins, options, None, lambda facts, objects: None)
-    target, shapes = target_for(options).key, shapes_of(module)
+        return SizeClasses(source, stand_ins, options, None, lambda facts, objects: None)
+    target = target_for(options).key
     key = store.entry_key(kind, *base, repr(tuple(stand_ins)))
     announce(CacheEvent(Outcome.REQUESTED, name, key))
     start = time.perf_counter()
 
     def keep(facts: ClassFacts, objects: Sequence[bytes]) -> None:
-        if _keep(key, kind, target, facts, objects, time.perf_counter() - start, shapes):
+        seconds = time.perf_counter() - start
+        if _keep(key, kind, target, facts, objects, seconds, shapes_of(source.module)):
             announce(CacheEvent(Outcome.KEPT, name, key))
 
-    content = store.load(key, kind, target)
-    if content is not None:
-        try:
-            found = read_entry(content, ClassFacts, shapes)
-            assert isinstance(found.facts, ClassFacts)
-            if not found.facts.has_forms:
-                raise UnimplementedError("an instruction has no form with run-time sizes")
-            known = found.facts, found.objects
-            classes = SizeClasses(module, stand_ins, options, known, keep)
-        except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
-            store.refuse(key, kind, f"cannot be used ({error})")
-        else:
-            seconds = time.perf_counter() - start
-            saved = found.seconds - seconds
-            announce(CacheEvent(Outcome.FOUND, name, key, seconds, saved))
-            return classes
+    def load(found: Found) -> SizeClasses:
+        assert isinstance(found.facts, ClassFacts)
+        if not found.facts.has_forms:
+            raise UnimplementedError("an instruction has no form with run-time sizes")
+        return SizeClasses(source, stand_ins, options, (found.facts, found.objects), keep)
+
+    shapes = None if _is_known(source) else shapes_of(source.module)
+    classes = _load(key, kind, ClassFacts, source, options, shapes, load)
+    if classes is not None:
+        return classes
     announce(CacheEvent(Outcome.NOT_FOUND, name, key))
     try:
-        return SizeClasses(module, stand_ins, options, None, keep)
+        return SizeClasses(source, stand_ins, options, None, keep)
     except UnimplementedError:
-        keep(without_forms(module), [])
+        keep(without_forms(source.module), [])
         raise
+
+
+def _load(
+    key: str,
+    kind: str,
+    facts_kind: type[Facts],
+    source: ModuleSource,
+    options: CompileOptions,
+    shapes: Shapes | None,
+    load: Callable[[Found], T],
+    ask: bool = False,
+) -> T | None:
+    """What is made of an entry; None: there is none that can be used.
+
+    Args:
+      shapes: of the program; None: the key says them.
+      ask: say that it was asked for, if it is there.
+    """
+    start = time.perf_counter()
+    content = store.load(key, kind, target_for(options).key)
+    if content is None:
+        return None
+    try:
+        found = read_entry(content, facts_kind, shapes)
+        result = load(found)
+    except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
+        store.refuse(key, kind, f"cannot be used ({error})")
+        return None
+    seconds = time.perf_counter() - start
+    if ask:
+        announce(CacheEvent(Outcome.REQUESTED, source.name, key))
+    announce(CacheEvent(Outcome.FOUND, source.name, key, seconds, found.seconds - seconds))
+    return result
 
 
 def _find(
     kind: str,
     facts_kind: type[Facts],
-    module: HloModule,
+    source: ModuleSource,
     options: CompileOptions,
     load: Callable[[Found], T],
     make: Callable[[bool], tuple[T, Facts, Sequence[bytes]]],
 ) -> T:
-    name = module.name
+    name = source.name
     if not cache_settings().enabled:
         announce(CacheEvent(Outcome.DISABLED, name))
         return make(False)[0]
-    base = None if _is_watched(options) else key_parts(module, options)
+    base = None if _is_watched(options) else key_parts(source, options)
     if base is None:
         return make(True)[0]
     target = target_for(options).key
     key = store.entry_key(kind, *base, _sort(options))
     announce(CacheEvent(Outcome.REQUESTED, name, key))
-    shapes = shapes_of(module)
+    shapes = None if _is_known(source) else shapes_of(source.module)
     fresh = bool(options.measured)
     expected = options.expect_measured_costs and not fresh
     measured_keys = [store.entry_key(kind, *base, _MEASURED)] if expected else []
-    for candidate in measured_keys + [key] * (not fresh):
-        start = time.perf_counter()
-        content = store.load(candidate, kind, target)
-        if content is None:
-            continue
-        try:
-            found = read_entry(content, facts_kind, shapes)
-            result = load(found)
-        except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
-            store.refuse(candidate, kind, f"cannot be used ({error})")
-            continue
-        seconds = time.perf_counter() - start
-        saved = found.seconds - seconds
-        announce(CacheEvent(Outcome.FOUND, name, candidate, seconds, saved))
-        return result
+    for candidate in measured_keys + [key] * (not fresh and not source.is_missing):
+        result = _load(candidate, kind, facts_kind, source, options, shapes, load)
+        if result is not None:
+            return result
     announce(CacheEvent(Outcome.NOT_FOUND, name, key))
     if expected:
         then = "and its runs are measured" if options.profiled_runs else ""
@@ -225,6 +268,7 @@ def _find(
             UserWarning,
             stacklevel=2,
         )
+    shapes = shapes_of(source.module)  # compiling changes it
     start = time.perf_counter()
     result, facts, objects = make(False)
     seconds = time.perf_counter() - start
@@ -274,19 +318,44 @@ def _is_watched(options: CompileOptions) -> bool:
     )
 
 
-def key_parts(module: HloModule, options: CompileOptions) -> list[str] | None:
+def _is_known(source: ModuleSource) -> bool:
+    """Whether a module is known by what it is made from. That has no source locations."""
+    return source.digest is not None and not cache_settings().metadata_in_key
+
+
+def key_parts(source: ModuleSource, options: CompileOptions) -> list[str] | None:
     """All that the code of a module depends on; None if no other process can have the same."""
     settings = cache_settings()
     sources = source_digest()
     if sources is None:
         return None
-    try:
-        computed = module_fingerprint(
-            module, metadata=settings.metadata_in_key, pointers=settings.pointers_in_key
-        )
-    except OnlyHere:
-        return None
-    return [computed, *_option_parts(options), sources, target_for(options).key, library_versions()]
+    if _is_known(source):
+        computed = f"made from {source.digest}"
+    else:
+        try:
+            computed = module_fingerprint(
+                source.module,
+                metadata=settings.metadata_in_key,
+                pointers=settings.pointers_in_key,
+            )
+        except OnlyHere:
+            return None
+    return [computed, _made_with(options, sources)]
+
+
+# The latest options and sources, and what they are in keys: a process has few, in long turns.
+_latest: tuple[CompileOptions | None, str, str] = (None, "", "")
+
+
+def _made_with(options: CompileOptions, sources: str) -> str:
+    """A digest of all but the module."""
+    global _latest
+    known, of_sources, found = _latest
+    if known is not options or of_sources != sources:
+        parts = _option_parts(options)
+        found = store.entry_key(*parts, sources, target_for(options).key, library_versions())
+        _latest = (options, sources, found)
+    return found
 
 
 def _option_parts(options: CompileOptions) -> list[str]:
@@ -332,8 +401,8 @@ def write_entry(facts: Facts, objects: Sequence[bytes], seconds: float) -> bytes
     return b"\n".join([head, b"".join(objects)])
 
 
-def read_entry(content: bytes, facts_kind: type[Facts], shapes: Shapes) -> Found:
-    """What an entry holds.
+def read_entry(content: bytes, facts_kind: type[Facts], shapes: Shapes | None) -> Found:
+    """What an entry holds. `shapes`: of the program that was asked for, if nothing else says it.
 
     Raises:
       Unfit, ProgramFormatError: it is not of this program.
@@ -341,7 +410,7 @@ def read_entry(content: bytes, facts_kind: type[Facts], shapes: Shapes) -> Found
     head, _, code = content.partition(b"\n")
     entry = record_from_bytes(head, Entry)
     facts, sizes = entry.facts, entry.sizes
-    if not isinstance(facts, facts_kind) or not _fits(facts, shapes):
+    if not isinstance(facts, facts_kind) or not (shapes is None or _fits(facts, shapes)):
         raise Unfit("it takes or gives other arrays")
     some = bool(sizes) or isinstance(facts, ClassFacts)
     if not some or sum(sizes) != len(code) or min(sizes, default=0) < 0:

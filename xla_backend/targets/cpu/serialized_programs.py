@@ -12,6 +12,7 @@ from dataclasses import replace
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.llvm.jit import UnresolvedSymbolError
 from xla_backend.persistent.sources import source_digest
 from xla_backend.program.serialize import ProgramFormatError
@@ -38,7 +39,7 @@ def serialize_program(module: HloModule, options: CompileOptions, device: Device
       UnimplementedError: it calls something of this process; or the sources of the compiler, by
         which versions are told apart, cannot be read.
     """
-    if key_parts(module, options) is None:
+    if key_parts(ModuleSource.of(module), options) is None:
         raise UnimplementedError(
             f"the program {module.name!r} calls functions of this process, such as callbacks"
         )
@@ -75,7 +76,8 @@ def load_serialized(
         facts = found.facts
         assert isinstance(facts, CodeFacts)
         made_with = replace(options, dump=None, measured=facts.measured)
-        return load_code(ProgramCode(facts, found.objects), module, made_with, device)
+        source = ModuleSource.of(module)
+        return load_code(ProgramCode(facts, found.objects), source, made_with, device)
     except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:
         raise ValueError(f"it cannot be used: {error}") from None
 

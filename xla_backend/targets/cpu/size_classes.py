@@ -17,6 +17,7 @@ from typing import Protocol
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
 from xla_backend.process.lazy import lazy
@@ -98,7 +99,7 @@ class SizeClasses:
     same.
 
     Args:
-      module: for `stand_ins` of the sizes.
+      source: of the module for `stand_ins` of the sizes.
       known: of it, with the code of each order; None: it is compiled.
       keep: is called from time to time, as more becomes known.
 
@@ -108,25 +109,32 @@ class SizeClasses:
 
     def __init__(
         self,
-        module: HloModule,
+        source: ModuleSource,
         stand_ins: Sequence[int],
         options: CompileOptions,
         known: tuple[ClassFacts, Sequence[bytes]] | None,
         keep: Keep,
     ) -> None:
-        self.module = module
         self.stand_ins = tuple(stand_ins)
+        self._source = source
         self._options = options
         self._keep = keep
         self._codes: list[_Code] = []
         self._by_sizes: dict[tuple[int, ...], _Code | None] = {}
         if known is None:
+            self.parameters, self.outputs = _taken_and_given(source.module)
             _ = self._compiler
         else:
             facts, objects = known
+            self.parameters, self.outputs = facts.parameters, facts.outputs
             self._codes += map(_Code, facts.orders, facts.temporaries, objects)
             for sizes, number in facts.sizes:
                 self._by_sizes[sizes] = None if number < 0 else self._codes[number]
+
+    @property
+    def module(self) -> HloModule:
+        """For the stand-ins."""
+        return self._source.module
 
     @lazy
     def _compiler(self) -> _Compiler:
@@ -170,7 +178,8 @@ class SizeClasses:
         numbers[None] = -1
         known = [*self._by_sizes.items()]
         return ClassFacts(
-            *_taken_and_given(self.module),
+            self.parameters,
+            self.outputs,
             tuple(c.order for c in codes),
             tuple(c.temporaries for c in codes),
             tuple((sizes, numbers[code]) for sizes, code in known if code in numbers),
@@ -185,10 +194,9 @@ class ClassExecutable(NativeExecutable):
     def __init__(
         self, classes: SizeClasses, code: _Code, sizes: tuple[int, ...], device: Device
     ) -> None:
-        entry, values = classes.module.entry, dict(zip(classes.stand_ins, sizes))
-        assert entry is not None
-        parameters = [_with_sizes(p.shape, values) for p in entry.parameters]
-        outputs = [_with_sizes(node.shape, values) for node in entry.outputs]
+        values = dict(zip(classes.stand_ins, sizes))
+        parameters = [_with_sizes(shape, values) for shape in classes.parameters]
+        outputs = [_with_sizes(shape, values) for shape in classes.outputs]
         super().__init__(device, parameters, outputs)
         self._classes, self._sizes = classes, sizes
         moved = sum(s.byte_size for s in (*parameters, *outputs))
