@@ -33,7 +33,12 @@ from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import Tracer
 from pyjax.interpreters.hlo import constant_array
-from pyjax.interpreters.rules import all_primitives, lowered_parameters, lowering_rules
+from pyjax.interpreters.rules import (
+    Unsupported,
+    all_primitives,
+    lowered_parameters,
+    lowering_rules,
+)
 from xla_backend.hlo.attributes import Value
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
@@ -64,7 +69,7 @@ def digest_of(value: Any) -> str | None:
     >>> of(lambda x: x * 2, 1.0) == of(lambda x: x * 3, 1.0)
     False
     """
-    if axis_env.key():
+    if axis_env.key() or not _are_rules_own():
         return None
     try:
         written = (_Writer().value(value), _options_in_force())
@@ -180,14 +185,33 @@ class _Writer:
 def _name_of(primitive: Primitive) -> str:
     """The name of a primitive, if it is pyjax's own, and so is the way it is lowered."""
     name = primitive.name
-    rule = lowering_rules.get(primitive)
-    if (
-        all_primitives.get(name) is not primitive
-        or type(rule) is not FunctionType
-        or not rule.__module__.startswith(_PREFIXES)
+    if all_primitives.get(name) is not primitive or not _is_in(
+        _PREFIXES, lowering_rules.get(primitive)
     ):
         raise OnlyHere(f"the primitive {name}")
     return name
+
+
+def _is_in(prefixes: tuple[str, ...], rule: Any) -> bool:
+    return type(rule) is FunctionType and rule.__module__.startswith(prefixes)
+
+
+# After how many changes of the table rules were looked at, and whether all were pyjax's.
+_rules_seen: tuple[int, bool] = (-1, False)
+
+
+def _are_rules_own() -> bool:
+    """Whether nobody has given a primitive of pyjax another rule: rules for lowering use others, so
+    that none says by itself what it does."""
+    global _rules_seen
+    changes = lowering_rules.changes
+    if _rules_seen[0] != changes:
+        rules = [lowering_rules.get(p) for p in [*all_primitives.values()]]
+        own = all(
+            r is None or type(r) is Unsupported or _is_in((f"{_PACKAGE}.",), r) for r in rules
+        )
+        _rules_seen = (changes, own)
+    return _rules_seen[1]
 
 
 _avals: BoundedCache[Any, Any] = BoundedCache(Budget("digests of avals", entries=4096))

@@ -64,6 +64,9 @@ class RuleTable:
       missing: what is said of a primitive without a rule, `{}` standing for its name.
       fix: how users give it one.
       instead: what to do where there can be none.
+
+    Attributes:
+      changes: how often a rule was set or taken out.
     """
 
     def __init__(self, name: str, missing: str, fix: str, instead: str = "") -> None:
@@ -72,8 +75,10 @@ class RuleTable:
         self._fix = fix
         self._instead = instead
         self._rules: dict[Primitive, Any] = {}
+        self.changes = 0
 
     def __setitem__(self, primitive: Primitive, rule: Any) -> None:
+        self.changes += 1
         self._rules[primitive] = rule(primitive) if type(rule) is PerPrimitive else rule
 
     def __getitem__(self, primitive: Primitive) -> Any:
@@ -100,6 +105,7 @@ class RuleTable:
 
     def discard(self, primitive: Primitive) -> None:
         """Forget the rule, if there is one."""
+        self.changes += 1
         self._rules.pop(primitive, None)
 
     def __contains__(self, primitive: Primitive) -> bool:
