@@ -7,13 +7,17 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets numpy-rows gpu-check docs clean
+.PHONY: demo test test-python test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets numpy-rows gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
 
 test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# The same with another Python, in an environment of its own: make test-python VERSION=3.13
+test-python:
+	$(MAKE) test VENV=.venv-$(VERSION) PYTHON=$(if $(filter command,$(origin PYTHON)),$(PYTHON),python$(VERSION))
 
 # The same where no call is native, as on builds of Python that native code cannot work with.
 test-python-dispatch: $(VENV)/.ready-test

@@ -300,7 +300,9 @@ def backward_pass(
         for v, ct in zip(jaxpr.outvars, cotangents):
             if type(v) is not Literal and v in linear and type(ct) is not Zero:
                 cts[v] = add_jaxvals(cts[v], ct) if v in cts else ct
-        while linear_eqns:
+        while True:
+            if not linear_eqns:
+                break
             eqn = linear_eqns.pop()
             out_cts = [cts.pop(v, None) for v in eqn.outvars]
             present = False

@@ -180,7 +180,9 @@ def _serve_once(events: bytes) -> None:
         link = f"https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{_PORT}/perfetto_trace.json.gz"
         print(f"Open URL in browser: {link}", flush=True)
         server.served = False  # type: ignore[attr-defined]
-        while not server.served:  # type: ignore[attr-defined]
+        while True:
+            if server.served:  # type: ignore[attr-defined]
+                break
             server.handle_request()
 
 

@@ -540,7 +540,7 @@ assert {type(r) for r in gc.get_referents(x)} and gc.is_tracked(f(x, y))
 class Deep(dict):
     pass
 nested = x
-for _ in range(500):
+for _ in range(3000):
     nested = [nested]
 refused(RecursionError)(lambda: tree(nested))
 refused(TypeError)(lambda: tree(Deep(a=x)))

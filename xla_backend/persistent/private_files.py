@@ -57,7 +57,9 @@ def read_file(path: Path | str, largest: int) -> bytes:
         if facts.st_size > largest:
             raise NotUsable("size", f"has more than {largest} bytes")
         data = b""
-        while len(data) < facts.st_size:
+        while True:
+            if len(data) >= facts.st_size:
+                break
             piece = os.read(handle, facts.st_size - len(data))
             if not piece:
                 break
@@ -81,7 +83,9 @@ def write_file(path: Path | str, data: bytes) -> None:
     try:
         with open(handle, "wb", buffering=0) as file:
             left = memoryview(data)
-            while left:
+            while True:
+                if not left:
+                    break
                 left = left[file.write(left) :]
         touch(temporary)
         _replace(temporary, path)

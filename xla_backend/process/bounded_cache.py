@@ -68,7 +68,9 @@ def _settle() -> None:
             return
         _holder = me
         try:
-            while _news:
+            while True:
+                if not _news:
+                    break
                 action, subject = _news[0]
                 action(subject, dropped)
                 del _news[0]

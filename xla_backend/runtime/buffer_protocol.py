@@ -1,17 +1,19 @@
-"""The buffer protocol (`memoryview(x)`) for a class written in Python, also before Python 3.12.
+"""The buffer protocol (`memoryview(x)`) for a class written in Python.
 
 Since 3.12 a class with a method `__buffer__` has the protocol (PEP 688). Before, the only way is
 the slot `bf_getbuffer` of a type, a C function. A callback of ctypes cannot stand there: it drops
 its exception, also one that the handler of a signal raises before its first bytecode, and who asked
-gets a buffer that nobody has filled in. A few native instructions call the method instead.
+gets a buffer that nobody has filled in. A few native instructions call the method instead; since
+3.12, too, in place of Python's own, for what comes now.
 
 NumPy forgets whatever a buffer is refused with, and a handler's exception with it. So a method that
-fails with anything but BufferError is called once more; if that succeeds, a handler had interrupted
-it: the buffer is given, and the main thread raises the exception right afterwards.
+fails with anything but BufferError is called once more; if that succeeds, or is BufferError, a
+handler had interrupted it: the buffer is given or refused, and the main thread raises the exception
+right afterwards.
 
 Where the user of a holder has said what views of such buffers look like (`spec.view`, see
 `buffer.view_of`), whoever asks for a whole read-only view, as `memoryview` and NumPy do, gets it
-without a line of Python, on later Pythons too. Its memory belongs to the buffer, an int, and not to
+without a line of Python. Its memory belongs to the buffer, an int, and not to
 the holder, which may be deleted while there are views.
 """
 
@@ -28,8 +30,8 @@ from xla_backend.llvm.jit import compile_library
 # Where `tp_as_buffer` lies in a type object of CPython, up to 3.14 at least.
 _TP_AS_BUFFER = 20 * ctypes.sizeof(ctypes.c_void_p)
 
-# Entry points: `get_buffer` gives known views itself, and asks `@otherwise` for the rest: the slot
-# that was there, or `call_method`.
+# Entry points: `get_buffer` gives known views itself, and asks `@otherwise`, `call_method`, for the
+# rest.
 _KNOWN_VIEWS = """
 @buffer = external global i8
 @spec = external global i8
@@ -195,7 +197,18 @@ again:
   %second = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(
     ptr %object, ptr @name, ptr %number, ptr null)
   %still = icmp eq ptr %second, null
-  br i1 %still, label %drop, label %later
+  br i1 %still, label %failed.twice, label %later
+failed.twice:
+  %refused.now = call i32 @PyErr_ExceptionMatches(ptr @refusal)
+  %interrupted = icmp ne i32 %refused.now, 0
+  br i1 %interrupted, label %refuse, label %drop
+refuse:
+  %full.refused = call i32 @Py_AddPendingCall(ptr @raise, ptr %error)
+  %told = icmp eq i32 %full.refused, 0
+  br i1 %told, label %fail, label %instead
+instead:
+  %status.instead = call i32 @raise(ptr %error)
+  br label %fail
 drop:
   call void @Py_DecRef(ptr %error)
   br label %fail
@@ -226,23 +239,16 @@ _kept: list[Any] = []  # what types call, for the life of the process
 def give_buffer_protocol(cls: type) -> None:
     """Make `memoryview` of objects of this class and its subclasses call their `__buffer__`, unless
     their `spec` knows what it would give."""
+    if sys.version_info >= (3, 12) and sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return  # Python calls `__buffer__`
     known = _KNOWN_VIEWS.replace("WHOLE", str(_WHOLE))
+    otherwise = _linked(_CALL_METHOD, {"name": "__buffer__"}, {}).address("call_method")
+    get_buffer = _linked(known, _NAMES, {"otherwise": otherwise}).address("get_buffer")
     classes = [cls]
     for each in classes:
         classes.extend(each.__subclasses__())
-    if sys.version_info < (3, 12):
-        otherwise = _linked(_CALL_METHOD, {"name": "__buffer__"}, {}).address("call_method")
-        get_buffer = _linked(known, _NAMES, {"otherwise": otherwise}).address("get_buffer")
-        for each in classes:
+        if hasattr(each, "__buffer__"):
             _slot_of(each).value = +get_buffer
-        return
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return  # Python calls `__buffer__`
-    for each in classes:
-        slot = _slot_of(each)
-        if slot.value is not None:
-            own = {"otherwise": slot.value}
-            slot.value = +_linked(known, _NAMES, own).address("get_buffer")
 
 
 # Names of attributes that `get_buffer` reads.

@@ -124,7 +124,9 @@ class GroupJob(Job):
 
     def wait(self) -> None:
         try:
-            while not self.run.is_over:
+            while True:
+                if self.run.is_over:
+                    break
                 self.run.look(_SLICE)
                 _queue.wake()
         except BaseException:
@@ -174,7 +176,9 @@ class GroupQueue:
         except IndexError:  # another thread has let go of all
             return
         try:
-            while not first.is_over:
+            while True:
+                if first.is_over:
+                    break
                 first.look(_SLICE)
                 self.wake()
         except BaseException:

@@ -89,7 +89,9 @@ def run_together(
                 for number in others:
                     owners.setdefault(number, caller)
                 stop()
-            while waits():
+            while True:
+                if not waits():
+                    break
                 with suppress(Empty):
                     ended.get(timeout=LOOK_EVERY)
             break

@@ -145,8 +145,9 @@ class Handlers:
             check(self.name, stage, function(frame))
             future = futures.get(frame.future)
             if future is not None:
-                while not future.done.wait(LOOK_EVERY):
-                    pass
+                while True:
+                    if future.done.wait(LOOK_EVERY):
+                        break
                 futures.take(frame.future)
                 if future.failure is not None:
                     raise RuntimeFailure(f"{future.failure} (the handler of {self.name!r})")

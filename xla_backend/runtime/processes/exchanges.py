@@ -73,7 +73,9 @@ class Exchanges:
         with self.world.lock:
             for other in others:
                 number = begun[other] + 1
-                while self._was_of_another(other, number, identity):
+                while True:
+                    if not self._was_of_another(other, number, identity):
+                        break
                     number += 1
                 begun[other] = numbers[other] = number
             self.waits.open.update(numbers.items())

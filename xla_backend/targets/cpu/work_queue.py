@@ -202,7 +202,9 @@ class QueuedJob(Job):
             try:
                 if self._code is not None and self._code.seconds < _SHORT_SECONDS:
                     self.help()
-                while not self.is_done():
+                while True:
+                    if self.is_done():
+                        break
                     self.look(_SLICE)
             except BaseException:
                 self._queue.doubt()
@@ -303,7 +305,9 @@ class WorkQueue:
         except IndexError:
             return
         try:
-            while not job.is_over():
+            while True:
+                if job.is_over():
+                    break
                 job.look(_SLICE)
         except BaseException:
             self.doubt()

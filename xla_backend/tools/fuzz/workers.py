@@ -84,7 +84,9 @@ def check_all(
             workers[-1].send(seed)
             if len(workers) == jobs:
                 break
-        while workers:
+        while True:
+            if not workers:
+                break
             wait([w.connection for w in workers], timeout=0.5)
             for worker in list(workers):
                 late = monotonic() - worker.started > timeout

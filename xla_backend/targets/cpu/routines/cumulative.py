@@ -136,7 +136,9 @@ class _Scan:
                     index = w.isub(w.isub(self.n, loop.index), lanes)
                 v = self.read(lanes, w.iadd(base, index))
                 shift = 1
-                while shift < lanes:
+                while True:
+                    if shift >= lanes:
+                        break
                     if reverse:
                         order = [j + shift if j + shift < lanes else lanes for j in range(lanes)]
                     else:

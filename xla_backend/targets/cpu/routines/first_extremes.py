@@ -195,7 +195,9 @@ def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
                 _ask_for(w, w.gep(r.element, row, place))
             inner.next = [r.better(a, b, r.lanes) for a, b in zip(inner.carried, values)]
         ends = list(inner.results)
-        while len(ends) > 1:
+        while True:
+            if len(ends) <= 1:
+                break
             ends = [r.better(a, b, r.lanes) for a, b in zip(ends[::2], ends[1::2])]
         some = r.is_better(ends[0], w.splat(wide, best), r.lanes)
         if r.lanes > 1:
