@@ -181,6 +181,7 @@ def _of_dataclass(value: Any) -> Hashable:
 
 
 def _is_generated(method: Any) -> bool:
-    """Whether the dataclass decorator wrote a method: it compiles them from text."""
+    """Whether the dataclass decorator wrote a method: it compiles them from text, in a function
+    of this name. (Programs may be compiled from text, too.)"""
     code = getattr(method, "__code__", None)
-    return code is not None and code.co_filename == "<string>"
+    return code is not None and code.co_qualname.startswith("__create_fn__.<locals>.")

@@ -778,3 +778,31 @@ def test_methods_of_two_instances():
             assert float(lax.scan(model.step, 1.0, None, length=1)[0]) == model.k
     with pytest.raises(TypeError, match="not a valid array type"):
         a.whole(1.0)
+
+
+_FROM_TEXT = """
+@dataclasses.dataclass(frozen=True)
+class Named:
+    name: str
+    table: object
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+    def __hash__(self):
+        return hash(self.name)
+"""
+
+
+def test_equality_that_a_class_made_from_text_has_of_its_own_decides():
+    """As of classes in a program that is given with `python -c`, whose code is `<string>`, as is
+    that of the methods which the dataclass decorator writes."""
+    names: dict[str, Any] = {"dataclasses": dataclasses}
+    exec(compile(_FROM_TEXT, "<string>", "exec"), names)
+    one, same, other = (names["Named"](name, np.zeros(2)) for name in ("a", "a", "b"))
+    assert exact_key(one) == exact_key(same) != exact_key(other)
+    traced = []
+    f = jit(lambda x, named: traced.append(named.name) or x + 1, static_argnums=1)
+    for each in (one, same, other, one):
+        assert f(1, each) == 2
+    assert traced == ["a", "b"]
