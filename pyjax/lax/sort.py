@@ -94,8 +94,8 @@ def _comparator(num_keys: int) -> Any:
 
 
 def _greater(*operands: Array) -> Array:
-    (a,), (b,) = _comparable(operands[0]), _comparable(operands[1])
-    return lt_to_p.bind1(b, a)
+    """By bits, other than sorts: -0.0 is less than 0.0, and nans differ by sign and payload."""
+    return lt_to_p.bind1(operands[1], operands[0])
 
 
 def _sort_aval(
@@ -290,7 +290,8 @@ top_k_p: Primitive = define(
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
     """The k largest elements along `axis`, largest first, and their indices (int32).
 
-    Equal elements come in order of index; nan counts as largest.
+    Equal elements come in order of index. Floating-point numbers are in total order, as in JAX: nan
+    is above all numbers, nan with a sign below all (`0.0 / 0.0` has one on x86-64), 0.0 above -0.0.
 
     Raises:
       ValueError: k is negative or exceeds the axis.   TypeError: complex operand.

@@ -17,6 +17,9 @@ from pyjax import lax
 
 NAN, INF = np.nan, np.inf
 F = np.array([3.0, NAN, -0.0, 0.0, -INF, INF, -1.0, NAN, 2.0], np.float32)
+# Quiet nans of both signs, the third and the fourth with a payload; then numbers.
+_NANS = np.array([0x7FC00000, 0xFFC00000, 0x7FC00001, 0xFFC00001], np.uint32).view(np.float32)
+BITS = np.concatenate([_NANS, np.array([1, -0.0, 0.0, -INF, 2], np.float32)])
 MIN, MAX = -(2**31), 2**31 - 1
 
 
@@ -35,6 +38,9 @@ CASES = [
     ("argmax-ties", lambda: lax.argmax(f32(1, 5, 5), 0, np.int32), np.int32(1)),
     ("argmax-all-lowest", lambda: lax.argmax(f32(-INF, -INF), 0, np.int32), np.int32(0)),
     ("top_k-nan-first", lambda: lax.top_k(F, 3)[0], f32(NAN, NAN, INF)),
+    ("top_k-order-of-bits", lambda: lax.top_k(BITS, 9)[1], i32(2, 0, 8, 4, 6, 5, 7, 1, 3)),
+    ("top_k-first-of-bits", lambda: lax.top_k(BITS, 4)[1], i32(2, 0, 8, 4)),
+    ("approx_max_k-of-bits", lambda: lax.approx_max_k(BITS, 4)[1], i32(2, 0, 8, 4)),
     ("max-nan", lambda: lax.max(f32(NAN, 1), f32(1, NAN)), f32(NAN, NAN)),
     ("reduce_max-nan", lambda: lax.reduce_max(F, (0,)), np.float32(NAN)),
     ("reduce_max-empty", lambda: lax.reduce_max(f32(), (0,)), np.float32(-INF)),
