@@ -69,6 +69,7 @@ def cache_directory() -> Path | None:
 
     Raises:
       FileNotFoundError: it is relative to a working directory that was deleted.
+      RuntimeError: it begins with `~`, and that user has no home.
     """
     chosen = chosen_directory()
     if chosen:

@@ -334,6 +334,13 @@ def _directory() -> Path | None:
             "was deleted: nothing is kept on disk",
         )
         return None
+    except RuntimeError as error:  # `~` of a user who has no home
+        _report(
+            "folder",
+            f"the cache directory {chosen_directory()} cannot be used ({error}): nothing is kept "
+            "on disk",
+        )
+        return None
     return None if directory is None else _checked(directory, cache_settings().raise_errors)
 
 
@@ -346,13 +353,13 @@ def _checked(directory: Path, raise_errors: bool) -> Path | None:
     except NotUsable as reason:
         _report("folder", f"the cache directory {reason.args[1]}: nothing is kept on disk")
         return None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: no path has such characters
         # A home that cannot be written is common; a directory that somebody chose is not.
         if chosen_directory():
+            why = error.strerror if isinstance(error, OSError) else error
             _report(
                 "folder",
-                f"the cache directory {directory} cannot be used ({error.strerror}): nothing is "
-                "kept on disk",
+                f"the cache directory {directory} cannot be used ({why}): nothing is kept on disk",
             )
         return None
     return directory

@@ -250,6 +250,20 @@ def test_a_directory_that_cannot_be_made(cache, monkeypatch):
     assert keep(KEY, b"data") is False and load(KEY) is None
 
 
+@pytest.mark.parametrize(
+    "directory, why",
+    [
+        ("~nobody-of-that-name/cache", "Could not determine home directory"),
+        ("/tmp/with\0in it", "embedded null byte"),
+    ],
+)
+def test_a_directory_that_no_path_leads_to(cache, directory, why):
+    change_cache_settings(directory=directory)
+    with pytest.warns(RuntimeWarning, match=f"{why}.*: nothing is kept on disk"):
+        assert keep(KEY, b"data") is False
+    assert load(KEY) is None
+
+
 def test_read_only_directory(cache):
     if AS_ROOT:
         pytest.skip("root may write anywhere")
