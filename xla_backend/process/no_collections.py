@@ -16,6 +16,9 @@ _HAS_LISTS = not sysconfig.get_config_var("Py_GIL_DISABLED")
 # cycles that it makes). Where there are many objects that takes long, and is done when there are a
 # quarter more, as Python does.
 _MOST_UNSEEN = 1_000_000
+# Python 3.12 starts with some hundred objects put away; whoever else does it puts away all there
+# are, which are thousands.
+_MOST_OF_PYTHON = 1_000
 _limit = _MOST_UNSEEN
 _unseen = 0
 _is_left_alone = not _HAS_LISTS
@@ -48,7 +51,7 @@ def _make_old() -> None:
     these, so that here it is seen to that all garbage is looked for now and then."""
     global _limit, _unseen, _is_left_alone
     # What somebody else has put away stays there. To count it is a walk over it: once is enough.
-    _is_left_alone = _is_left_alone or gc.get_freeze_count() > 0
+    _is_left_alone = _is_left_alone or gc.get_freeze_count() > _MOST_OF_PYTHON
     if _is_left_alone:
         return
     _unseen += gc.get_count()[0]
