@@ -3,7 +3,8 @@
 On 3.12 and 3.13 a loop `while condition:` ends each turn with a jump that the compiler leaves out
 of the surrounding `try` or `with`: what a signal handler raises there (Ctrl-C does) passes
 `finally`, `except` and `__exit__` by, and locks stay taken. That of `while True:` is guarded, and
-so is that of `for`.
+so is that of a `for` whose turn ends in a call; one that ends in an `if` has such a jump, too,
+which is not looked for here.
 """
 
 from __future__ import annotations
