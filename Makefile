@@ -7,10 +7,22 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-python test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets numpy-rows gpu-check docs clean
+.PHONY: demo routines wheel test test-python test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets numpy-rows gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
+
+# Matrix products, sorts, transforms and other routines, compiled once for all processes of this checkout, as JAX's
+# come with its wheel: first calls with an empty cache are quicker. About a minute on two cores; edits of the
+# compiler's sources make it void. make routines ARGS="--status"
+routines: $(VENV)/.ready-demo
+	$(BIN)/python -m pyjax precompile $(ARGS)
+
+# A wheel in dist/, with the routines of machines that have AVX2, and AVX-512: for the version of llvmlite that is
+# here, and none where another one is.
+wheel: $(VENV)/.ready-demo
+	$(BIN)/python -m pyjax precompile --cpu x86-64-v3 --cpu x86-64-v4 $(ARGS)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 
 test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
@@ -61,6 +73,7 @@ format: $(VENV)/.ready-test
 # All programs of the suite, side by side with the JAX of another Python; writes docs/benchmarks.md.
 # make bench PYTHON_WITH_JAX=/path/to/python ARGS="--note 'Nothing else ran.'"
 bench: $(VENV)/.ready-demo
+	$(BIN)/python -m pyjax precompile --status || $(BIN)/python -m pyjax precompile
 	$(BIN)/python -m benchmarks.suite --jax $(PYTHON_WITH_JAX) --output docs/benchmarks.md $(ARGS)
 
 # The table of budgets: with NumPy and, where it can be installed, JAX.
@@ -88,4 +101,4 @@ $(VENV)/.ready-%: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist *.egg-info xla_backend/installed

@@ -8,7 +8,8 @@ import warnings
 from .registry import all_options, environment_names, suggestion
 
 _PREFIX = "PYJAX_"
-_NO_OPTIONS = frozenset({"PYJAX_CACHE_DIR"})  # where files go before any option is known
+# Where files are, before any option is known.
+_NO_OPTIONS = frozenset({"PYJAX_CACHE_DIR", "PYJAX_INSTALLED_DIR"})
 
 
 def warn_of_unknown() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
+
+# What is compiled must not depend on what somebody has compiled ahead in this checkout.
+os.environ["PYJAX_INSTALLED_DIR"] = ""
 
 
 class _Kept:

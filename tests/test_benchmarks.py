@@ -11,10 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.suite.measuring import Figures, Measured, difference, measured
+from benchmarks.suite.measuring import Figures, Measured, Worker, difference, measured
 from benchmarks.suite.plot import draw
 from benchmarks.suite.programs import PROGRAMS, Program
-from benchmarks.suite.report import page
+from benchmarks.suite.report import page, routines_found
+from xla_backend.llvm.installed_code import pack_of
+from xla_backend.llvm.target import host_target
+from xla_backend.persistent.installed import write_pack
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -104,6 +107,23 @@ def test_the_suite_measures_each_package(monkeypatch):
     assert figures.warm > 0
     assert set(figures.beside) == {0, 1}
     assert done.difference is None
+
+
+def test_the_report_says_whether_routines_were_compiled_ahead(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
+    assert routines_found(True) == "No routines of pyjax were compiled ahead."
+    write_pack(tmp_path, pack_of(host_target()), [])
+    assert routines_found(True) == "pyjax's library routines were compiled ahead, for host."
+    assert routines_found(False) == "No routines of pyjax were compiled ahead."
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system does not tell")
+def test_workers_may_do_without_installed_routines(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
+    for routines, expected in ((True, str(tmp_path)), (False, "")):
+        with Worker("pyjax", sys.executable, "", installed_routines=routines) as worker:
+            environment = Path(f"/proc/{worker._process.pid}/environ").read_text().split("\0")
+        assert f"PYJAX_INSTALLED_DIR={expected}" in environment
 
 
 def test_what_fails_is_reported():

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.suite.measuring import measured
 from benchmarks.suite.plot import draw
 from benchmarks.suite.programs import PROGRAMS
-from benchmarks.suite.report import page
+from benchmarks.suite.report import page, routines_found
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -23,12 +23,17 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=0.1, help="of calls at a time")
     parser.add_argument("--rounds", type=int, default=3, help="how often packages take turns")
     parser.add_argument("--output", type=Path, help="where the page goes; else it is printed")
+    parser.add_argument(
+        "--without-installed-routines", action="store_true", help="compile those of pyjax, too"
+    )
     parser.add_argument("--note", default="", help="what else the page says of the machine")
     chosen = parser.parse_args(words)
     names = [n for n, p in PROGRAMS.items() if chosen.pattern in n or chosen.pattern in p.group]
     pythons = {"pyjax": sys.executable} | ({"jax": chosen.jax} if chosen.jax else {})
-    done = list(measured(pythons, names, chosen.seconds, chosen.rounds))
+    installed = not chosen.without_installed_routines
+    done = list(measured(pythons, names, chosen.seconds, chosen.rounds, installed))
     how = f"Calls for {chosen.seconds:g} s at a time, {chosen.rounds} times in turn."
+    how += f" {routines_found(installed)}"
     how = f"{how} {chosen.note}".strip()
     if chosen.output is None:
         print(page(done, how))

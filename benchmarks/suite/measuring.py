@@ -27,7 +27,8 @@ class Figures:
     """What was measured of one program in one package, in seconds and bytes.
 
     Attributes:
-      cold, warm: the first call, with an empty cache on disk and with what the cold one kept.
+      cold, warm: the first call, with an empty cache on disk and with what the cold one kept. In
+        both routines that come with the installation are there, unless they are left out.
       steady: the median of later calls; least: the shortest of them.
       beside: the mean of calls beside so many busy processes; 0: alone.
       peak: bytes that a call adds to the resident ones at most.
@@ -58,7 +59,9 @@ class WorkerError(Exception):
 class Worker:
     """A process of one package."""
 
-    def __init__(self, package: str, python: str, cache: str) -> None:
+    def __init__(
+        self, package: str, python: str, cache: str, installed_routines: bool = True
+    ) -> None:
         environment = os.environ | {
             "BENCHMARKED": package,
             "PYTHONPATH": str(ROOT),
@@ -72,6 +75,8 @@ class Worker:
         if package == "pyjax":
             for name in [n for n in environment if n.startswith("JAX_") and "CACHE" in n]:
                 del environment[name]
+        if not installed_routines:
+            environment["PYJAX_INSTALLED_DIR"] = ""
         self.package = package
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.suite.worker"],
@@ -137,12 +142,18 @@ def difference(files: Sequence[Path]) -> float | None:
 
 
 def measured(
-    pythons: Mapping[str, str], names: Sequence[str], seconds: float, rounds: int
+    pythons: Mapping[str, str],
+    names: Sequence[str],
+    seconds: float,
+    rounds: int,
+    installed_routines: bool = True,
 ) -> Iterator[Measured]:
     """Each program in each package (the keys; the values are interpreters that have it), asked in
     turn: `rounds` times for `seconds` each."""
     with TemporaryDirectory() as directory, ExitStack() as stack:
-        begin = lambda package, python: stack.enter_context(Worker(package, python, directory))
+        begin = lambda package, python: stack.enter_context(
+            Worker(package, python, directory, installed_routines)
+        )
         cold = {package: begin(package, python) for package, python in pythons.items()}
         done = [_measure_alone(cold, PROGRAMS[n], directory, seconds, rounds) for n in names]
         warm = {package: begin(package, python) for package, python in pythons.items()}

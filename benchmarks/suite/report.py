@@ -6,8 +6,11 @@ import math
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from benchmarks.suite.measuring import BUSY, Figures, Measured
+from xla_backend.persistent.settings import installed_directory
+from xla_backend.tools.precompile import found_packs, used_here
 
 ALLOWED = 1.05
 Quantity = Callable[[Figures], float]
@@ -56,7 +59,9 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 _COLUMNS = """\
 Ratios are pyjax / JAX: below 1 pyjax is faster, or needs less. *steady*: the median of calls in
-turn; *cold*: the first call, without anything on disk; *warm*: the first call of a process after
+turn; *cold*: the first call, with an empty cache on disk, and what comes with the installation of
+each package: the machine code of JAX's wheel, and pyjax's library routines where they were compiled
+ahead (`pyjax precompile`); *warm*: the first call of a process after
 the cold one; *peak*: what one call adds to the resident memory (at least 1 MiB); *beside n*: the
 mean of calls beside n processes that compute all the time; *stretch n*: how many times as long as
 alone that is, for pyjax and for JAX. Programs that are not compiled as a whole have no *warm* and
@@ -85,6 +90,15 @@ def page(done: Sequence[Measured], how: str, picture: str = "") -> str:
         _table(done),
     ]
     return "\n".join(parts) + "\n"
+
+
+def routines_found(wanted: bool) -> str:
+    """Whether pyjax's library routines were compiled ahead, as a sentence."""
+    directory = installed_directory()
+    used = used_here(found_packs(Path(directory))) if wanted and directory else ""
+    if used:
+        return f"pyjax's library routines were compiled ahead, for {used}."
+    return "No routines of pyjax were compiled ahead."
 
 
 def machine() -> str:

@@ -29,7 +29,7 @@ from pyjax.native.entries import (
     Step,
 )
 from xla_backend.llvm.jit import Library, compile_library
-from xla_backend.llvm.target import host_target
+from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.process.bounded_cache import once
 
@@ -649,9 +649,9 @@ def _write_bind(module: ModuleWriter) -> None:
         w.ret("ptr", "%self")
 
 
-def entry_code() -> str:
+def entry_code(target: TargetInfo) -> str:
     """The code as LLVM text: the same in every process on such a machine."""
-    module = ModuleWriter(host_target())
+    module = ModuleWriter(target)
     for name, (result, types) in FUNCTIONS.items():
         module.declare(name, result, types)
     for write in (
@@ -673,4 +673,6 @@ def entry_code() -> str:
 @once
 def entry_library() -> Library:
     """The code, linked; it stays for the life of the process."""
-    return compile_library(entry_code(), {n: address_of(n) for n in FUNCTIONS}, cache=True)
+    return compile_library(
+        entry_code(host_target()), {n: address_of(n) for n in FUNCTIONS}, cache=True
+    )

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from pyjax._config import config
-from pyjax.tools.commands import cache, doctor, explain, options, run
+from pyjax.tools.commands import cache, doctor, explain, options, precompile, run
 from pyjax.version import __version__
 
-COMMANDS = (options, doctor, run, explain, cache)
+COMMANDS = (options, doctor, run, explain, cache, precompile)
 
 
 def make_parser() -> argparse.ArgumentParser:

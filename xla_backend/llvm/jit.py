@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any
 
 from xla_backend.llvm.elf import ElfObject
+from xla_backend.llvm.installed_code import load_installed
 from xla_backend.llvm.kept_code import load_object, text_key
 from xla_backend.llvm.loader import can_load, load
 from xla_backend.llvm.target import host_target
@@ -130,7 +131,10 @@ def compile_library(
 ) -> Library:
     """Compiles text for this machine and links it."""
     target = host_target()
-    code = load_object(text_key(ir, target, opt), target) if cache else None
+    code = None
+    if cache:
+        key = lambda target: text_key(ir, target, opt)
+        code = load_object(key(target), target) or load_installed(key, target)
     if code is None:
         code = _compile_object(ir, target, opt, cache)
     return Library(code, symbols, keep)

@@ -11,25 +11,25 @@ from xla_backend.llvm.versions import llvm_version
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
 
-_KIND = "object"
+OBJECT = "object"
 
 
 def text_key(ir: str, target: TargetInfo, opt: int, jit: bool = True) -> str:
     """The key of what `compile_object` makes of a text."""
-    return store.entry_key(_KIND, ir, target.key, str(opt), str(jit), llvm_version())
+    return store.entry_key(OBJECT, ir, target.key, str(opt), str(jit), llvm_version())
 
 
 def load_object(key: str, target: TargetInfo) -> bytes | None:
     """Object code that is on disk; None if there is none, or no key."""
     if not key or not cache_settings().internal:
         return None
-    return store.load(key, _KIND, target.key)
+    return store.load(key, OBJECT, target.key)
 
 
 def store_object(key: str, target: TargetInfo, data: bytes) -> None:
     """Keep object code on disk, if there is a key."""
     if key and cache_settings().internal:
-        store.store(key, _KIND, target.key, data)
+        store.store(key, OBJECT, target.key, data)
 
 
 def put_together(objects: Sequence[bytes]) -> bytes:

@@ -3,6 +3,7 @@
 API
   host_target() -> TargetInfo                 this machine
   make_target(triple, cpu, features)          any other; `features` is LLVM's "+a,-b" list
+  levels_of(target) -> targets                levels of x86-64 whose code does the same there
   TargetInfo.lanes(bits) -> int               elements of that width in a vector register
   TargetInfo.spin_hint                        the intrinsic for loops that wait, if there is one
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from xla_backend.llvm.versions import llvm_version
@@ -32,7 +33,7 @@ _CPU_TEXT = 1 << 16
 _V2 = ("cx16", "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _V4 = (*_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
-_LEVELS = {"x86-64": (), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
+LEVELS = {"x86-64": (), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
 # 512-bit code needs the whole set: masks of bytes and words (BW), 64-bit multiplies (DQ), narrow
 # forms (VL).
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
@@ -80,7 +81,7 @@ class TargetInfo:
     @property
     def permutes_bytes(self) -> bool:
         """Whether registers of 128 bits have an instruction that permutes bytes by other ones."""
-        on = _enabled(self.features) | frozenset(_LEVELS.get(self.cpu, ()))
+        on = _enabled(self.features) | frozenset(LEVELS.get(self.cpu, ()))
         return self.is_aarch64 or (self.is_x86 and "ssse3" in on)
 
     @property
@@ -152,7 +153,7 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
     feature list must say what may be used (a plain x86-64 or ARM64 otherwise).
     """
     arch = triple.split("-", 1)[0]
-    on = _enabled(features) | frozenset(_LEVELS.get(cpu, ()))
+    on = _enabled(features) | frozenset(LEVELS.get(cpu, ()))
     if arch in _X86:
         avx512 = all(f in on for f in _AVX512)
         bits = 512 if avx512 else 256 if "avx2" in on else 128
@@ -166,6 +167,21 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
         facts = (128, False, False, False, False)
     pointer_bits = 32 if arch in _NARROW_POINTERS else 64
     return TargetInfo(triple, cpu, features, arch, *facts, pointer_bits)
+
+
+@cache
+def levels_of(target: TargetInfo) -> tuple[TargetInfo, ...]:
+    """Levels of x86-64 whose code runs on a target, and does the same there: code is written for
+    them as for the target itself. The highest first."""
+    on = _enabled(target.features) | frozenset(LEVELS.get(target.cpu, ()))
+    found = []
+    for level, needed in reversed(LEVELS.items()):
+        other = make_target(target.triple, level)
+        named = replace(other, cpu=target.cpu, features=target.features)
+        same = named == target and other.permutes_bytes == target.permutes_bytes
+        if target.is_x86 and same and other != target and on.issuperset(needed):
+            found.append(other)
+    return tuple(found)
 
 
 @cache

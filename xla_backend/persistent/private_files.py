@@ -69,7 +69,7 @@ def read_file(path: Path | str, largest: int) -> bytes:
         os.close(handle)
 
 
-def write_file(path: Path | str, data: bytes) -> None:
+def write_file(path: Path | str, data: bytes, mode: int = 0o600) -> None:
     """Make a file by rename, so that readers see a whole one or none. Its time is now, to the
     nanosecond: the system's own times are the same for files that are made one after another.
 
@@ -79,7 +79,7 @@ def write_file(path: Path | str, data: bytes) -> None:
     """
     folder = os.path.dirname(path)
     temporary = os.path.join(folder, f"{TEMPORARY}{os.urandom(8).hex()}")
-    handle = os.open(temporary, _NEW_FILE, 0o600)
+    handle = os.open(temporary, _NEW_FILE, mode)
     try:
         with open(handle, "wb", buffering=0) as file:
             left = memoryview(data)

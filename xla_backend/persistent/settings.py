@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 DEFAULT_LIMIT = 1 << 30
+_INSTALLED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "installed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,11 @@ def cache_directory() -> Path | None:
 def _place(path: str) -> Path:
     """A path as an object: making one takes longer than asking for the directory's state."""
     return Path(path)
+
+
+def installed_directory() -> str | None:
+    """Where entries are that come with the installation; None for none."""
+    return os.environ.get("PYJAX_INSTALLED_DIR", _INSTALLED) or None
 
 
 def _users_directory() -> str | None:

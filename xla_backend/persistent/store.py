@@ -1,12 +1,10 @@
 """Entries on disk, by keys that say everything they depend on.
 
-Each entry is one file in `entries-1` of the cache directory: a head of text lines (version, key,
-kind, target, length, signature) and the content. It is used only if it is a regular file of this
-user that nobody else can write, and if every line of the head is what was asked for: so a file
-that was cut off, changed, exchanged for another or made for another processor is not. The
-signature is made with a secret that lies beside the entries and is the user's: whoever changes an
-entry and computes a checksum anew has none. What is not used is said once for each kind of reason,
-and made anew.
+Each entry is one file in `entries-1` of the cache directory (`entry_format`). It is used only if it
+is a regular file of this user that nobody else can write, and what was asked for. The signature is
+made with a secret that lies beside the entries and is the user's: whoever changes an entry and
+computes a checksum anew has none. What is not used is said once for each kind of reason, and made
+anew.
 
 A cache can only save time: a directory that cannot be written means compiling again. Entries
 appear by rename, so readers see a whole file or none, and any number of processes share the
@@ -25,17 +23,18 @@ Errors: PersistentCacheError, if `raise_errors` is set.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import re
 import stat
 import struct
 import time
 import warnings
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from xla_backend.persistent.entry_format import content_of, head_of, signed_entry
 from xla_backend.persistent.private_files import (
     TEMPORARY,
     NotUsable,
@@ -54,7 +53,6 @@ from xla_backend.process.bounded_cache import once
 
 # Another format is another folder: files of other versions are not met.
 _ENTRIES = "entries-1"
-_MAGIC = "pyjax-entry-1"
 _SECRET = "secret"
 _SECRET_BYTES = 32
 # A byte for each entry that was used.
@@ -67,7 +65,6 @@ _SIZE = struct.Struct("<q")
 _MOST_SIZES = 1 << 20
 _COUNT_SECONDS = 86_400
 _LARGEST = 1 << 28
-_HEAD_LINES = 6
 _NAME = re.compile(r"([0-9a-f]{64})\.([a-z]+)")
 # Temporary files of processes that ended in the middle of writing.
 _STALE_SECONDS = 3600.0
@@ -139,7 +136,8 @@ def load(key: str, kind: str, target: str) -> bytes | None:
     path = _path(directory, key, kind)
     try:
         check_private(os.path.dirname(path))
-        content = _content(directory, read_file(path, _LARGEST), _head(key, kind, target))
+        data = read_file(path, _LARGEST)
+        content = content_of(data, head_of(key, kind, target), _secrets_of(directory))
     except FileNotFoundError:
         return None
     except NotUsable as reason:
@@ -170,8 +168,8 @@ def store(key: str, kind: str, target: str, content: bytes) -> bool:
         # Anew each time: somebody may have removed the directory, and made another.
         folder = directory / _ENTRIES
         make_private(directory, folder)
-        head = _head(key, kind, target)
-        data = _signed(_secret(directory, anew=True), head, content)
+        head = head_of(key, kind, target)
+        data = signed_entry(_secret(directory, anew=True), head, content)
         if len(data) > _LARGEST or not _make_room(folder, len(data)):
             return False
         write_file(path, data)
@@ -237,39 +235,10 @@ def _path(directory: Path, key: str, kind: str) -> str:
     return os.path.join(directory, _ENTRIES, f"{key}.{kind}")
 
 
-def _head(key: str, kind: str, target: str) -> list[str]:
-    return [_MAGIC, key, kind, target]
-
-
-def _signed(secret: bytes, head: list[str], content: bytes) -> bytes:
-    lines = "\n".join([*head, str(len(content))]).encode() + b"\n"
-    return lines + _signature(secret, lines, content) + b"\n" + content
-
-
-def _signature(secret: bytes, lines: bytes, content: bytes) -> bytes:
-    return hmac.digest(secret, lines + content, "sha256").hex().encode()
-
-
-def _content(directory: Path, data: bytes, head: list[str]) -> bytes:
-    """The content of a file that is whole and the one asked for."""
-    magic, *lines = data.split(b"\n", _HEAD_LINES)
-    if magic != head[0].encode():
-        raise NotUsable("format", "is not an entry of this version of pyjax")
-    if len(lines) < _HEAD_LINES:
-        raise NotUsable("damaged", "is damaged")
-    key, kind, target, length, signature, content = lines
-    if target != head[3].encode():
-        raise NotUsable("target", "is for another processor")
-    if [key, kind] != [part.encode() for part in head[1:3]]:
-        raise NotUsable("key", "holds the code of another program")
-    if length != b"%d" % len(content):
-        raise NotUsable("damaged", "is damaged")
-    signed = data[: len(data) - len(content) - len(signature) - 1]
-    for anew in (False, True):  # another process may have made the directory again
-        expected = _signature(_secret(directory, anew), signed, content)
-        if hmac.compare_digest(expected, signature):
-            return content
-    raise NotUsable("damaged", "is damaged")
+def _secrets_of(directory: Path) -> Iterator[bytes]:
+    """What is known, and what is there: another process may have made the directory again."""
+    yield _secret(directory, anew=False)
+    yield _secret(directory, anew=True)
 
 
 _secrets: dict[Path, bytes] = {}

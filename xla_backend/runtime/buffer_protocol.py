@@ -241,7 +241,7 @@ def give_buffer_protocol(cls: type) -> None:
     their `spec` knows what it would give."""
     if sys.version_info >= (3, 12) and sysconfig.get_config_var("Py_GIL_DISABLED"):
         return  # Python calls `__buffer__`
-    known = _KNOWN_VIEWS.replace("WHOLE", str(_WHOLE))
+    known = known_views_text()
     otherwise = _linked(_CALL_METHOD, {"name": "__buffer__"}, {}).address("call_method")
     get_buffer = _linked(known, _NAMES, {"otherwise": otherwise}).address("get_buffer")
     classes = [cls]
@@ -249,6 +249,11 @@ def give_buffer_protocol(cls: type) -> None:
         classes.extend(each.__subclasses__())
         if hasattr(each, "__buffer__"):
             _slot_of(each).value = +get_buffer
+
+
+def known_views_text() -> str:
+    """The LLVM text of `get_buffer`."""
+    return _KNOWN_VIEWS.replace("WHOLE", str(_WHOLE))
 
 
 # Names of attributes that `get_buffer` reads.

@@ -19,7 +19,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.hlo.parser import parse_module
-from xla_backend.persistent import settings, store
+from xla_backend.persistent import entry_format, settings, store
 from xla_backend.runtime.hlo_client import host_device
 from xla_backend.targets.cpu import kept_programs
 from xla_backend.targets.cpu.kept_programs import find_program
@@ -114,7 +114,7 @@ class Corruption:
         number = self.draw.randrange(4)
         lines[number] = lines[number][:-1] + bytes([lines[number][-1] ^ 1])
         head = [line.decode("latin1") for line in lines[:4]]
-        return store._signed(self.secret, head, lines[6])
+        return entry_format.signed_entry(self.secret, head, lines[6])
 
     def wrong_length(self, data: bytes) -> bytes:
         """Of the content, in a head that is signed."""
@@ -122,7 +122,7 @@ class Corruption:
         length = self.draw.choice((0, -1, 1 << 40, int(lines[4]) + self.draw.choice((-1, 1))))
         lines[4] = str(length).encode()
         signed = b"\n".join(lines[:5]) + b"\n"
-        lines[5] = store._signature(self.secret, signed, lines[6])
+        lines[5] = entry_format._signature(self.secret, signed, lines[6])
         return b"\n".join(lines)
 
     def facts_changed_and_signed(self, data: bytes) -> bytes:
@@ -131,7 +131,7 @@ class Corruption:
         facts, code = lines[6].split(b"\n", 1)
         written = self.draw.choice(self.FACTS)(self, facts)
         head = [line.decode() for line in lines[:4]]
-        return store._signed(self.secret, head, written + b"\n" + code)
+        return entry_format.signed_entry(self.secret, head, written + b"\n" + code)
 
     def sizes_changed(self, facts: bytes) -> bytes:
         content = json.loads(facts)
@@ -243,9 +243,8 @@ def check_corruptions(
             assert run(victim.module) == victim.result, (number, way.__name__)
         assert [w for w in said if "compiled again" in str(w.message)], (number, way.__name__)
         written = victim.path.read_bytes()  # anew
-        assert store._content(
-            victim.path.parents[1], written, [b.decode() for b in victim.good.split(b"\n", 4)[:4]]
-        )
+        head = [b.decode() for b in victim.good.split(b"\n", 4)[:4]]
+        assert entry_format.content_of(written, head, [corruption.secret])
         counts[way.__name__] = counts.get(way.__name__, 0) + 1
     return counts
 
@@ -282,7 +281,7 @@ def _of_another_processor(path: Path, good: bytes) -> None:
     head = [line.decode() for line in good.split(b"\n", 4)[:4]]
     secret = (path.parents[1] / "secret").read_bytes()
     head[3] = head[3].replace("x86_64", "riscv64").replace("arm64", "riscv64")
-    path.write_bytes(store._signed(secret, head, good.split(b"\n", 6)[6]))
+    path.write_bytes(entry_format.signed_entry(secret, head, good.split(b"\n", 6)[6]))
 
 
 @pytest.mark.parametrize(

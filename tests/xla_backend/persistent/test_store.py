@@ -16,6 +16,7 @@ from xla_backend.llvm import jit, objects
 from xla_backend.llvm.kept_code import text_key
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.persistent import settings, store
+from xla_backend.persistent.entry_format import head_of, signed_entry
 from xla_backend.persistent.settings import cache_directory, change_cache_settings
 
 GOOD = "define i64 @twice(i64 %x) {\n  %y = add i64 %x, %x\n  ret i64 %y\n}\n"
@@ -413,14 +414,14 @@ def test_signature_needs_the_secret(cache):
     """A changed entry with a checksum that somebody computed anew, and one of another directory."""
     keep(KEY, b"good")
     path = path_of(cache, KEY)
-    head = store._head(KEY, "object", host_target().key)
-    path.write_bytes(store._signed(b"x" * 32, head, b"evil"))
+    head = head_of(KEY, "object", host_target().key)
+    path.write_bytes(signed_entry(b"x" * 32, head, b"evil"))
     with pytest.warns(RuntimeWarning, match="is damaged"):
         assert load(KEY) is None
     assert keep(KEY, b"good") and load(KEY) == b"good"
     # The secret of a directory that was made again meanwhile is read again.
     (cache / "secret").write_bytes(b"y" * 32)
-    path.write_bytes(store._signed(b"y" * 32, head, b"other"))
+    path.write_bytes(signed_entry(b"y" * 32, head, b"other"))
     assert load(KEY) == b"other"
     assert keep(KEY, b"good") and load(KEY) == b"good"
 

@@ -20,7 +20,7 @@ import os
 from typing import Any
 
 from xla_backend.llvm.jit import Library, compile_library
-from xla_backend.llvm.target import host_target
+from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.process.bounded_cache import once
 from xla_backend.process.on_first_use import import_alone
@@ -65,7 +65,9 @@ class LentThreads:
             if function is not None
             and (address := ctypes.cast(function, ctypes.c_void_p).value) is not None
         }
-        self.library: Library = compile_library(_text(bool(symbols)), symbols, cache=True)
+        self.library: Library = compile_library(
+            lent_threads_text(host_target(), bool(symbols)), symbols, cache=True
+        )
         number = ctypes.c_int32
 
         # Python's count cannot change while one of these runs: they keep its lock.
@@ -83,8 +85,9 @@ def lent_threads() -> LentThreads:
     return LentThreads()
 
 
-def _text(has_threads: bool) -> str:
-    module = ModuleWriter(host_target())
+def lent_threads_text(target: TargetInfo, has_threads: bool) -> str:
+    """The LLVM text of the functions; without threads they do nothing."""
+    module = ModuleWriter(target)
     if has_threads:
         module.add(_STATE)
         _choose_under_lock(module)

@@ -1,10 +1,12 @@
-"""Object code of texts that follow from the compiler's own sources: found on disk without writing
-the text again, which would take longer than everything else."""
+"""Object code of texts that follow from the compiler's own sources: found on disk, in the user's
+cache or with the installation, without writing the text again, which would take longer than
+everything else."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from xla_backend.llvm.installed_code import SOURCES, load_installed
 from xla_backend.llvm.kept_code import (
     load_object,
     put_together,
@@ -18,8 +20,8 @@ from xla_backend.persistent.store import entry_key
 from xla_backend.process.on_first_use import on_first_use
 
 _compile_object = on_first_use("xla_backend.llvm.objects", "compile_object")
-# Folders with the writers of these texts, and what they write with.
-SOURCES = ("targets/cpu/routines", "llvm", "hlo")
+# Facts: one module that is linked into this process, and a group's modules.
+MODULE, PARTS = "True", "parts"
 
 
 def kept_object(
@@ -41,12 +43,25 @@ def kept_objects(
     name: str, target: TargetInfo, make: Callable[[], Sequence[bytes]], *facts: str
 ) -> Sequence[bytes]:
     """The same of several modules, which `make` writes and compiles."""
-    sources = source_digest(*SOURCES)
-    parts = (name, sources or "", target.key, llvm_version(), *facts)
-    key = "" if sources is None else entry_key("routines", *parts)
-    kept = load_object(key, target)
+    key = lambda target: kept_key(name, target, *facts)
+    kept = load_object(key(target), target)
+    if kept is None:
+        kept = load_installed(key, target)
     if kept is not None:
         return taken_apart(kept)
     made = make()
-    store_object(key, target, put_together(made))
+    store_object(key(target), target, put_together(made))
     return made
+
+
+def is_installed(name: str, target: TargetInfo, *facts: str) -> bool:
+    """Whether code comes with the installation."""
+    return load_installed(lambda t: kept_key(name, t, *facts), target) is not None
+
+
+def kept_key(name: str, target: TargetInfo, *facts: str) -> str:
+    """The key of an entry; empty if the sources cannot be told."""
+    sources = source_digest(*SOURCES)
+    if sources is None:
+        return ""
+    return entry_key("routines", name, sources, target.key, llvm_version(), *facts)

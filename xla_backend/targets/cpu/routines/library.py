@@ -12,20 +12,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from xla_backend.llvm.elf import ElfObject
+from xla_backend.llvm.installed_code import load_installed
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
-from xla_backend.persistent.sources import source_digest
 from xla_backend.process.bounded_cache import BoundedCache, Budget, made_for_good, once
 from xla_backend.process.forks import check_forked
 from xla_backend.process.meanwhile import meanwhile
 from xla_backend.process.on_first_use import import_now, on_first_use
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
 from xla_backend.runtime.host_threads import available_threads
-from xla_backend.targets.cpu.routines.kept_objects import SOURCES, kept_object, kept_objects
+from xla_backend.targets.cpu.routines.kept_objects import (
+    MODULE,
+    PARTS,
+    is_installed,
+    kept_key,
+    kept_object,
+    kept_objects,
+)
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
-from xla_backend.targets.cpu.routines.thread_pool import threads_library
+from xla_backend.targets.cpu.routines.thread_pool import POOL, threads_library
 
 _COMPILER = "xla_backend.llvm.objects"
 _ROUTINES = "xla_backend.targets.cpu.routines"
@@ -40,22 +47,29 @@ _LIBRARIES = "xla_backend.runtime.host_libraries"
 _lapack_address = on_first_use(f"{_LIBRARIES}.lapack_functions", "lapack_address")
 _lent_threads = on_first_use(f"{_LIBRARIES}.lent_threads", "lent_threads")
 # Of the entry on disk that says which kernels are in which group.
-_KIND = "groups"
+GROUPS = "groups"
 
 
 @once
 def _groups() -> Mapping[str, str]:
     """The group of each kernel, as the subjects declare them."""
-    sources = source_digest(*SOURCES) if cache_settings().internal else None
-    if sources is None:
-        return _groups_by_symbol()  # type: ignore[no-any-return]
-    key = store.entry_key(_KIND, sources)
-    kept = store.load(key, _KIND, "")
+    host = host_target()
+    internal = cache_settings().internal
+    key = kept_key(GROUPS, host)
+    kept = store.load(key, GROUPS, host.key) if key and internal else None
+    if kept is None:
+        kept = load_installed(lambda target: kept_key(GROUPS, target), host, GROUPS)
     if kept is not None:
         return json.loads(kept)  # type: ignore[no-any-return]
     found: dict[str, str] = _groups_by_symbol()
-    store.store(key, _KIND, "", json.dumps(found).encode())
+    if key and internal:
+        store.store(key, GROUPS, host.key, groups_entry(found))
     return found
+
+
+def groups_entry(groups: Mapping[str, str]) -> bytes:
+    """The groups of kernels as an entry on disk."""
+    return json.dumps(groups).encode()
 
 
 def group_of(symbol: str) -> str | None:
@@ -141,7 +155,7 @@ class KernelLibrary(Mapping[str, Address]):
                 compiled: list[bytes] = _compile_objects(texts, self._target)
                 return compiled
 
-        return kept_objects(group, self._target, make, "parts", *self._fast_math)
+        return kept_objects(group, self._target, make, PARTS, *self._fast_math)
 
 
 def _of_libraries(symbol: str) -> Address:
@@ -192,8 +206,9 @@ def runtime_got_ready(
     if _libraries.find((target, fast_math, threads)) is not None:
         yield
         return
-    for module in _WRITERS:
-        import_now(module)
+    if not is_installed(POOL, host_target(), MODULE):
+        for module in _WRITERS:
+            import_now(module)
     with meanwhile(lambda: kernel_library(target, fast_math, threads)):
         yield
 

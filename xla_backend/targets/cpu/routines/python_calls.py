@@ -36,6 +36,8 @@ from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.custom_calls import host_call, pending_exceptions
 from xla_backend.targets.cpu.routines.kept_objects import kept_object
 
+# Of entries on disk.
+BRIDGE = "bridge"
 _bridge_text = on_first_use("xla_backend.targets.cpu.routines.bridge_functions", "bridge_text")
 
 
@@ -43,7 +45,7 @@ _bridge_text = on_first_use("xla_backend.targets.cpu.routines.bridge_functions",
 def bridge_library() -> Library:
     """The native side of host calls and polls."""
     target = host_target()
-    code = kept_object("bridge", target, lambda: _bridge_text(target))
+    code = kept_object(BRIDGE, target, lambda: _bridge_text(target))
     # The address of an object is its id; both live as long as their module.
     symbols = {"pyjax_python_call": id(host_call), "pyjax_python_pending": id(pending_exceptions)}
     _, undefined = object_symbols(code)

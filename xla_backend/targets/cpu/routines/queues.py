@@ -25,6 +25,8 @@ from xla_backend.process.on_first_use import on_first_use
 from xla_backend.targets.cpu.routines.kept_objects import kept_object
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 
+# Of entries on disk.
+QUEUE = "queue"
 _queue_text = on_first_use("xla_backend.targets.cpu.routines.queue_functions", "queue_text")
 _LINUX = sys.platform.startswith("linux")
 
@@ -33,7 +35,7 @@ _LINUX = sys.platform.startswith("linux")
 def queue_library() -> Library:
     """The functions of queues. The library is never unmapped: its threads do not end."""
     target = host_target()
-    code = kept_object("queue", target, lambda: _queue_text(target, _LINUX))
+    code = kept_object(QUEUE, target, lambda: _queue_text(target, _LINUX))
     library = Library(code, bridge_library().addresses())
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     return library

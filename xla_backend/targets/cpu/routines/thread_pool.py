@@ -38,6 +38,8 @@ from xla_backend.targets.cpu.routines.kept_objects import kept_object
 from xla_backend.targets.cpu.routines.pool_names import POOL_NAMES
 from xla_backend.targets.cpu.routines.python_calls import bridge_library
 
+# Of entries on disk.
+POOL, SERIAL_POOL = "pool", "serial pool"
 _FUNCTIONS = "xla_backend.targets.cpu.routines.pool_functions"
 _pool_text = on_first_use(_FUNCTIONS, "pool_text")
 _limited_text = on_first_use(_FUNCTIONS, "limited_text")
@@ -49,7 +51,7 @@ _LINUX = sys.platform.startswith("linux")
 def pool_library() -> Library:
     """The pool of this process, with its default number of threads."""
     target = host_target()
-    code = kept_object("pool", target, lambda: _pool_text(target, _LINUX))
+    code = kept_object(POOL, target, lambda: _pool_text(target, _LINUX))
     library = Library(code, bridge_library().addresses())
     host_threads.keep_number_in(
         library.function("pyjax_num_threads", ctypes.c_int32),
@@ -71,7 +73,7 @@ def threads_library(limit: int | None) -> Library:
     addresses = dict(bridge_library().addresses())
     target = host_target()
     if limit == 1:
-        code = kept_object("serial pool", target, lambda: _serial_text(target))
+        code = kept_object(SERIAL_POOL, target, lambda: _serial_text(target))
     else:
         pool = pool_library().addresses()
         addresses |= {hidden: pool[name] for name, hidden in POOL_NAMES.items()}

@@ -1,0 +1,76 @@
+"""Routines compiled ahead, by processes of their own."""
+
+import pytest
+
+from pyjax.tools.command_line import main
+from xla_backend.llvm.installed_code import load_installed, pack_of
+from xla_backend.llvm.target import host_target, make_target
+from xla_backend.persistent.installed import write_pack
+from xla_backend.targets.cpu.routines.installable import compiled_piece
+from xla_backend.targets.cpu.routines.kept_objects import PARTS, kept_key
+from xla_backend.tools import precompile
+from xla_backend.tools.precompile import PrecompileError, found_packs, make_pack, used_here
+
+HOST = host_target()
+GROUPS = ["workspace", "lane_groups", "moves"]
+
+
+def test_a_pack_has_what_processes_look_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
+    stale = write_pack(tmp_path, "0123456789abcdef-0123456789abcdef", [])
+    told = []
+    made = make_pack(HOST, tmp_path, GROUPS, [], 1, lambda *how_far: told.append(how_far))
+    assert made.removed == [stale] and not stale.exists()
+    assert made.path.stem == pack_of(HOST) and made.size == made.path.stat().st_size
+    assert told == [(0, 3), (3, 3)] and made.entries > len(GROUPS)
+    for group in GROUPS:
+        found = load_installed(lambda target, group=group: kept_key(group, target, PARTS), HOST)
+        assert found == compiled_piece(group, HOST).content
+
+
+def test_what_is_there_and_for_whom(tmp_path):
+    assert found_packs(tmp_path) == found_packs(tmp_path / "nowhere") == [] and not used_here([])
+    write_pack(tmp_path, "0123456789abcdef-0123456789abcdef", [])
+    (stale,) = found_packs(tmp_path)
+    assert stale.use == "" and used_here([stale]) == ""
+    write_pack(tmp_path, pack_of(HOST), [])
+    assert {each.use for each in found_packs(tmp_path)} == {"", "host"}
+    assert used_here(found_packs(tmp_path)) == "host"
+
+
+@pytest.mark.skipif(not HOST.is_x86, reason="levels are of x86-64")
+def test_code_can_be_made_for_levels_of_other_machines():
+    assert precompile.target_named("x86-64-v3") == make_target(HOST.triple, "x86-64-v3")
+
+
+def test_errors(tmp_path, monkeypatch):
+    with pytest.raises(PrecompileError, match=r"'znver9'.*name one of host, x86-64, .*x86-64-v4"):
+        precompile.target_named("znver9")
+    (tmp_path / "file").touch()
+    with pytest.raises(PrecompileError, match=r"cannot be written \(.*--into"):
+        make_pack(HOST, tmp_path / "file", [])
+    monkeypatch.setattr(precompile, "pack_of", lambda target: None)
+    with pytest.raises(PrecompileError, match=r"source files changed .* run this again"):
+        make_pack(HOST, tmp_path, [])
+
+
+def test_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
+    assert main(["precompile", "--status"]) == 1
+    assert "none; `pyjax precompile` makes them" in capsys.readouterr().out
+    assert main(["precompile", "--list"]) == 0
+    listed = capsys.readouterr().out.split()
+    assert {"sort_f32", "gemm_f32.packed_even", "cumsum_f64"} <= {*listed}
+    assert "gemm_u8_u8" not in listed
+    assert main(["precompile", "--list", "--all"]) == 0
+    assert "gemm_u8_u8" in capsys.readouterr().out.split()
+    assert main(["precompile", "--cpu", "pentium"]) == 1
+    assert "'pentium'" in capsys.readouterr().err
+    monkeypatch.setattr("pyjax.tools.commands.precompile._pieces", lambda everything: GROUPS)
+    assert main(["precompile", "--jobs", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "host: 3 of 3 groups of kernels" in said and "entries" in said and "MB" in said
+    assert main(["precompile", "--status"]) == 0
+    assert "used here: host" in capsys.readouterr().out
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", "")
+    assert main(["precompile"]) == 2

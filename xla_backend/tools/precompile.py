@@ -1,0 +1,162 @@
+"""Routines compiled ahead: packs of object code that processes with an empty cache find.
+
+API
+  target_named(name) -> TargetInfo          "host", or a level of x86-64
+  make_pack(target, directory, ...) -> Made
+  found_packs(directory) -> [Found]         what is there, and for whom; used_here(found) -> name
+Errors: PrecompileError.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from xla_backend.llvm.installed_code import pack_of
+from xla_backend.llvm.target import LEVELS, TargetInfo, host_target, levels_of, make_target
+from xla_backend.persistent.installed import Entry, packs, write_pack
+from xla_backend.targets.cpu.routines.installable import compiled_piece, runtime_entries
+
+HOST = "host"
+NAMES = (HOST, *LEVELS)
+# Groups that a process compiles at a time: some are thirty times as long as others.
+_AT_A_TIME = 8
+
+
+class PrecompileError(Exception):
+    """Nothing can be compiled ahead, and why."""
+
+
+class Made(NamedTuple):
+    """A pack that was made.
+
+    Fields:
+      path: of the file; entries, size: how many it has, and its bytes; seconds: that it took.
+      removed: packs of other sources that were there.
+    """
+
+    path: Path
+    entries: int
+    size: int
+    seconds: float
+    removed: list[Path]
+
+
+class Found(NamedTuple):
+    """A pack that is there. `use`: whose it is; "" if nobody uses it: it is of other sources, of
+    another version of LLVM, or of another machine."""
+
+    path: Path
+    size: int
+    use: str
+
+
+def target_named(name: str) -> TargetInfo:
+    """This machine, or a level of x86-64 that code can be made for here.
+
+    Raises:
+      PrecompileError: there is none of this name.
+
+    >>> target_named("x86-64-v3").vector_bits
+    256
+    """
+    host = host_target()
+    if name == HOST:
+        return host
+    if name not in LEVELS or not host.is_x86:
+        raise PrecompileError(
+            f"nothing is compiled ahead for {name!r} on {host.arch}: routines are looked for by "
+            f"the processor of a machine, or a level that it has; name one of {', '.join(NAMES)}"
+        )
+    return make_target(host.triple, name)
+
+
+def make_pack(
+    target: TargetInfo,
+    directory: Path,
+    groups: Sequence[str],
+    texts: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Callable[[int, int], None] = lambda done, all: None,
+) -> Made:
+    """Compile routines for a target, and keep them in a directory, where those of other sources are
+    removed.
+
+    Args:
+      groups: of kernels (`installable.pieces`); what every process needs comes besides.
+      texts: further code, as LLVM text.
+      jobs: processes.
+      progress: is told how many groups of kernels are done, of how many.
+
+    Raises:
+      PrecompileError: sources changed meanwhile, or the pack cannot be written.
+    """
+    begin = time.perf_counter()
+    pack = pack_of(target)
+    if pack is None:
+        raise PrecompileError(
+            "the compiler's source files changed while they were loaded, or cannot be read: what "
+            "is compiled would be of no known sources; run this again"
+        )
+    entries = [*runtime_entries(target, texts), *_compiled(target, groups, jobs, progress)]
+    if any(not entry.key for entry in entries):
+        raise PrecompileError("the compiler's source files changed meanwhile; run this again")
+    try:
+        path = write_pack(directory, pack, entries)
+    except OSError as error:
+        raise PrecompileError(
+            f"{directory} cannot be written ({error.strerror}); choose another directory with "
+            "--into, and name it in PYJAX_INSTALLED_DIR where programs run"
+        ) from None
+    removed = [p for p in packs(directory) if _sources_of(p) != _sources_of(path)]
+    for stale in removed:
+        stale.unlink(missing_ok=True)
+    seconds = time.perf_counter() - begin
+    return Made(path, len(entries), path.stat().st_size, seconds, removed)
+
+
+def found_packs(directory: Path) -> list[Found]:
+    """The packs of a directory, and whose they are."""
+    uses = {pack_of(target_named(name)): name for name in NAMES if _is_named(name)}
+    return [Found(p, p.stat().st_size, uses.get(p.stem, "")) for p in packs(directory)]
+
+
+def used_here(found: Sequence[Found]) -> str:
+    """The processor or level whose routines this machine takes; "" if there are none for it."""
+    host = host_target()
+    wanted = [HOST, *(level.cpu for level in levels_of(host))]
+    return next((name for name in wanted if any(f.use == name for f in found)), "")
+
+
+def _is_named(name: str) -> bool:
+    return name == HOST or host_target().is_x86
+
+
+def _sources_of(path: Path) -> str:
+    return path.stem.partition("-")[0]
+
+
+def _compiled(
+    target: TargetInfo, groups: Sequence[str], jobs: int, progress: Callable[[int, int], None]
+) -> Iterator[Entry]:
+    parts = [groups[i : i + _AT_A_TIME] for i in range(0, len(groups), _AT_A_TIME)]
+    work = partial(_compile_part, target=target)
+    done = 0
+    progress(done, len(groups))
+    # Not forked: LLVM's threads and locks would not be.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, context) as processes:
+        for future in as_completed([processes.submit(work, part) for part in parts]):
+            made = future.result()
+            yield from made
+            done += len(made)
+            progress(done, len(groups))
+
+
+def _compile_part(groups: Sequence[str], target: TargetInfo) -> list[Entry]:
+    return [compiled_piece(group, target) for group in groups]
