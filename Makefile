@@ -18,9 +18,10 @@ demo: $(VENV)/.ready-demo
 routines: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax precompile $(ARGS)
 
-# A wheel in dist/, with the routines of machines that have AVX2, and AVX-512: for the version of llvmlite that is
-# here, and none where another one is.
+# A wheel in dist/, with the routines of machines that have AVX2, and AVX-512, for the version of llvmlite that is
+# here; with another one they are compiled as they are needed. What was compiled ahead for this machine is removed.
 wheel: $(VENV)/.ready-demo
+	rm -rf xla_backend/installed
 	$(BIN)/python -m pyjax precompile --cpu x86-64-v3 --cpu x86-64-v4 $(ARGS)
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 

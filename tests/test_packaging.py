@@ -24,6 +24,17 @@ def test_every_package_is_listed() -> None:
     assert listed == found
 
 
+def test_wheels_have_what_was_compiled_ahead(monkeypatch) -> None:
+    from xla_backend.persistent.settings import installed_directory
+
+    monkeypatch.delenv("PYJAX_INSTALLED_DIR", raising=False)
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    directory = installed_directory()
+    assert directory is not None
+    place = Path(directory).relative_to(ROOT / "xla_backend")
+    assert f"{place}/*.pack" in tool["package-data"]["xla_backend"]
+
+
 def test_version_is_the_same_everywhere() -> None:
     import pyjax
 
