@@ -6,8 +6,9 @@ NaN is all there is to add: three instructions, of which LLVM's own form takes s
 
 from __future__ import annotations
 
+from xla_backend.llvm.math_basics import bits, from_bits, iop
 from xla_backend.llvm.registers import CURRENT_ROUNDING, SUFFIXES, by_registers
-from xla_backend.llvm.types import bits_of, const, element, lanes, vector
+from xla_backend.llvm.types import bits_of, const, element, int_of, lanes, vector
 from xla_backend.llvm.writer import FunctionWriter
 
 _SCALARS = {"float": "ss", "double": "sd"}
@@ -25,6 +26,30 @@ def extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str) -> str:
     return w.select(w.cmp("uno", ty, a, b), ty, w.op("fadd", ty, a, b), ordered)
 
 
+def is_quicker_as_integers(w: FunctionWriter, ty: str) -> bool:
+    """Whether `extreme_of_lanes` takes the lanes of a vector: of one register of AVX-512."""
+    fits = ty[0] == "<" and bits_of(ty) * lanes(ty) in _REGISTER_BITS
+    return w.target.has_range and element(ty) in SUFFIXES and fits
+
+
+def extreme_of_lanes(w: FunctionWriter, ty: str, x: str, name: str) -> str:
+    """`name` of all lanes: of integers that are ordered as the numbers are, of which an extreme is
+    one instruction. NaN is the most extreme of them."""
+    single = element(ty)
+    largest = (1 << (bits_of(ty) - 1)) - 1
+    keys = _mirrored(w, ty, bits(w, ty, x), largest)
+    nan, kind = (largest, "smax") if name == "maximum" else (-largest - 1, "smin")
+    integers = int_of(ty)
+    keys = w.select(w.cmp("uno", ty, x, x), integers, const(integers, nan), keys)
+    return from_bits(w, single, _mirrored(w, single, w.reduce(kind, integers, keys), largest))
+
+
+def _mirrored(w: FunctionWriter, ty: str, integers: str, largest: int) -> str:
+    """All bits but the sign of negative numbers the other way round, and back again."""
+    signs = iop(w, ty, "ashr", integers, bits_of(ty) - 1)
+    return iop(w, ty, "xor", integers, iop(w, ty, "and", signs, largest))
+
+
 def _register_width(w: FunctionWriter, ty: str) -> int | None:
     """The bits of registers that hold the type, if there is an instruction for them."""
     if not w.target.has_range or element(ty) not in SUFFIXES:
@@ -32,7 +57,7 @@ def _register_width(w: FunctionWriter, ty: str) -> int | None:
     if ty[0] != "<":
         return 128
     total = bits_of(ty) * lanes(ty)
-    return next((bits for bits in _REGISTER_BITS if total % bits == 0), None)
+    return next((width for width in _REGISTER_BITS if total % width == 0), None)
 
 
 def _ordered(w: FunctionWriter, ty: str, a: str, b: str, name: str, width: int) -> str:

@@ -98,8 +98,11 @@ def _reduce(w: FunctionWriter, ty: str, x: str) -> tuple[str, str, str, str, str
 
 
 def _exp(w: FunctionWriter, ty: str, x: str, shift: int = 0) -> str:
-    """e^x * 2^shift without intermediate overflow."""
-    low, high = (-104.5, 90.0) if bits_of(ty) == 32 else (-746.0, 712.0)
+    """e^x * 2^shift without intermediate overflow; x >= 0 where it is shifted."""
+    # What is below the low end is multiplied by 0: each of the two factors of 2^n is one there, as
+    # the exponent of one is just below all normal ones. A product that underflows takes the
+    # processor as long as the rest of the exponential, and masks of scores are such arguments.
+    low, high = (-176.1, 90.0) if bits_of(ty) == 32 else (-1418.2, 712.0)
     n, n_int, r, p, square = _reduce(w, ty, clamp_keep_nan(w, ty, x, low, high))
     p = w.op("fadd", ty, w.fma(ty, p, square, r), const(ty, 1.0))
     if shift:

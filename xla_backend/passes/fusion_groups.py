@@ -9,6 +9,7 @@ from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import (
     ELEMENTWISE,
     EXPENSIVE,
+    asks_twice,
     cost_of,
     inlinable_edge,
     is_fusible,
@@ -275,6 +276,8 @@ class GroupGraph:
             return False
         if not node.shape.dimensions:
             return True  # scalars are computed once, before the loop
+        if asks_twice(node, group.members):
+            return False
         maps = group.index_maps_for(node)
         if len(maps) > _MAX_INDEX_MAPS:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import prod
 
 from xla_backend.hlo.attributes import (
@@ -34,6 +35,10 @@ ELEMENTWISE = frozenset(op for op in Opcode if op.is_elementwise) - _NOT_SCALAR_
 
 # As many are computed in one loop.
 MOST_COMPONENTS = 12
+
+# A concatenation of less elements is rather computed several times than written.
+_FEW_ELEMENTS = 256
+_AT_RUN_TIME = frozenset({Opcode.DYNAMIC_SLICE, Opcode.GATHER})
 
 # Cycles of an op that is never computed twice on purpose.
 EXPENSIVE = 8
@@ -105,6 +110,27 @@ def joins_components(node: Instruction) -> bool:
     assert isinstance(node.attributes, DimensionsAttributes)
     (d,) = node.attributes.dimensions
     return 1 < len(node.operands) == prod(node.shape.dimensions[d:]) <= MOST_COMPONENTS
+
+
+def asks_twice(node: Instruction, members: Container[Instruction]) -> bool:
+    """Whether a concatenation among members of a fusion joins what this one gives, at places that
+    are known at run time only. No loop can be split where operands meet then, so each element would
+    be computed from all operands of one for each operand of the other."""
+    if node.opcode is not Opcode.CONCATENATE or node.shape.num_elements < _FEW_ELEMENTS:
+        return False
+    joined = at_run_time = False
+    seen = {node}
+    stack = [node]
+    while stack:
+        read = stack.pop()
+        for user in read.users:
+            if user not in members or user in seen:
+                continue
+            joined |= user.opcode is Opcode.CONCATENATE
+            at_run_time |= user.opcode in _AT_RUN_TIME and read is user.operands[0]
+            seen.add(user)
+            stack.append(user)
+    return joined and at_run_time
 
 
 def is_reduce_root(node: Instruction) -> bool:

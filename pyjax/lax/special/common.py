@@ -27,6 +27,7 @@ from pyjax.lax.nary import stretch
 from pyjax.lax.reshard import broadcast_alike
 from pyjax.runtime.dispatch import as_array
 
+FLOAT32 = np.dtype(np.float32)
 FLOAT64 = np.dtype(np.float64)
 COMPLEX128 = np.dtype(np.complex128)
 
@@ -91,6 +92,19 @@ def slope_of(function: Callable[..., Array], number: int, g: Any, *args: Any) ->
 def lower_in_float64(function: Callable[..., Array]) -> Callable[..., Any]:
     """The lowering rule of a function computed in float64."""
     return lower_fun(in_float64(function))
+
+
+def lower_in_float32(function: Callable[..., Array]) -> Callable[..., Any]:
+    """The lowering rule of a function of one float that is computed in its own type where that is
+    float32 or float64, and in float32 where it is narrower."""
+
+    def wrapped(x: Array) -> Array:
+        dtype = dtype_of(x)
+        if dtype.itemsize >= FLOAT32.itemsize:
+            return function(x)
+        return convert_element_type(function(convert_element_type(x, FLOAT32)), dtype)
+
+    return lower_fun(wrapped)
 
 
 def alike_operands(name: str, *operands: ArrayLike) -> Sequence[Any]:

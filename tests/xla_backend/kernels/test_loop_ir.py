@@ -75,6 +75,19 @@ def test_pad_is_guarded():
     )
 
 
+def test_what_is_in_an_array_anyway_is_read_without_a_condition():
+    """Where a row of the padded array begins is a number, whether the row is read or not."""
+    text = loops_of("""x = f32[64,64] parameter(0)
+        k = s32[4] parameter(1)
+        z = f32[] constant(1)
+        first = s32[1] slice(k), slice={[2:3]}
+        at = s32[] reshape(first)
+        n = s32[] constant(0)
+        s = f32[8,8] dynamic-slice(x, at, n), dynamic_slice_sizes={8,8}
+        ROOT r = f32[9,8] pad(s, z), padding=1_0x0_0""")
+    assert "p0[2]" in text and "p0[2] if" not in text
+
+
 def test_full_reduction_is_cut_into_blocks():
     text = loops_of(
         """x = f32[512,1024] parameter(0)

@@ -60,3 +60,36 @@ def test_which_instruction(cpu: str, ty: str, instruction: str) -> None:
     w = module.function("f.", [(ty, "x"), (ty, "y")], ty)
     w.ret(ty, extreme(w, ty, "%x", "%y", "maximum"))
     assert instruction in module.to_text()
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+@pytest.mark.parametrize("type", ["f32", "f64"])
+def test_special_values_in_rows(name: str, type: str) -> None:
+    """Lanes are put together as integers that are ordered as the numbers are."""
+    start = "-inf" if name == "maximum" else "inf"
+    module = parse_module(
+        f"""HloModule m
+        c {{
+          a = {type}[] parameter(0)
+          b = {type}[] parameter(1)
+          ROOT m = {type}[] {name}(a, b)
+        }}
+        ENTRY main {{
+          x = {type}[121,40] parameter(0)
+          i = {type}[] constant({start})
+          ROOT r = {type}[121] reduce(x, i), dimensions={{1}}, to_apply=c
+        }}"""
+    )
+    dtype = np.float32 if type == "f32" else np.float64
+    rng = np.random.default_rng(0)
+    x = rng.choice(np.array([0.0, -0.0, -1e-45, 1e-45], dtype), (121, 40))
+    pairs = np.array(np.meshgrid(SPECIAL, SPECIAL), dtype).reshape(2, -1)
+    x[:, 3], x[:, 38] = pairs  # lanes of different vectors
+    x[-20:] = rng.choice(np.array([-np.inf, -3.0, -0.0, 0.0], dtype), (20, 40))
+    (got,) = compile_module(module, CompileOptions()).run_arrays([x])
+    want = x[:, 0]
+    for column in x.T[1:]:
+        want = expected(name, want, column)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    numbers = ~np.isnan(want)
+    assert got[numbers].tobytes() == want[numbers].tobytes()

@@ -122,6 +122,14 @@ def test_unary(lanes, name, dtype):
     check(got, reference(x.astype(WIDER[dtype])), allowed[dtype == np.float64])
 
 
+@pytest.mark.parametrize("dtype, low", [(np.float32, -300), (np.float64, -2100)])
+def test_what_an_exponential_rounds_to_zero(lanes, dtype, low):
+    """Down from where results are subnormal: the factors of the power of two, of which one is 0 in
+    the end."""
+    x = np.append(np.linspace(low, low / 4, 20_000), [-1e9, -3e38, -np.inf]).astype(dtype)
+    check(lanes.emit("exponential", x), np.exp(x.astype(WIDER[dtype])), 1.0)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(lanes, name, dtype):

@@ -275,3 +275,35 @@ def test_components_that_are_computed_are_joined_in_a_loop_of_their_own() -> Non
         assert LoopFusion(together=together).run(module)
         found.append(sum(n.opcode is Opcode.FUSION for n in module.entry.instructions))
     assert found[1] == found[0] + 1
+
+
+def _crop_of_padded(size: int) -> str:
+    return f"""
+      p = f32[{size},{size}] parameter(0)
+      k = s32[] parameter(1)
+      r = f32[{size},{size}] reverse(p), dimensions={{0}}
+      a = f32[{2 * size},{size}] concatenate(p, r), dimensions={{0}}
+      b = f32[{2 * size},{size}] reverse(a), dimensions={{1}}
+      c = f32[{2 * size},{2 * size}] concatenate(a, b), dimensions={{1}}
+      s = f32[{size},{size}] dynamic-slice(c, k, k), dynamic_slice_sizes={{{size},{size}}}
+      ROOT e = f32[{size},{size}] negate(s)"""
+
+
+def test_joins_of_joins_that_are_read_at_run_time_are_arrays():
+    """Each element asks which operand it is of, and computes all: four here, nine of an image that
+    is padded by reflection."""
+    assert fusions(_crop_of_padded(16)) == ["concatenate", "negate"]
+
+
+def test_small_joins_of_joins_are_computed_where_they_are_read():
+    assert fusions(_crop_of_padded(4)) == ["negate"]
+
+
+def test_joins_of_joins_whose_places_are_known_are_one_fusion():
+    assert fusions("""
+      p = f32[64,64] parameter(0)
+      r = f32[64,64] reverse(p), dimensions={0}
+      a = f32[128,64] concatenate(p, r), dimensions={0}
+      b = f32[128,64] reverse(a), dimensions={1}
+      c = f32[128,128] concatenate(a, b), dimensions={1}
+      ROOT e = f32[128,128] negate(c)""") == ["negate"]

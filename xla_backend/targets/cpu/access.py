@@ -15,6 +15,7 @@ from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.kernels.lane_patterns import Pieces, lane_offsets, pieces_of
 from xla_backend.llvm.conversions import from_memory, to_memory
+from xla_backend.llvm.math_basics import any_lane
 from xla_backend.llvm.types import (
     bits_of,
     const,
@@ -229,6 +230,8 @@ class Access:
         mask = self._mask(guard) if guard_varies else e.mask
         if stride == 1:
             first = self._readable(w.gep(stored, base, self.e.uniform(s.index)), ty, uniform)
+            if guard_varies and mask is not None:
+                first = self._readable_somewhere(first, ty, mask)
             raw = self._contiguous(ty, first, mask)
             if e.streaming is not None:
                 self._ask_ahead(s, ty, first, s.index.coefficient(e.streaming))
@@ -237,6 +240,8 @@ class Access:
             first = self._readable(place, ty, uniform)
             backwards = list(range(lanes - 1, -1, -1))
             if mask is not None:
+                if guard_varies:
+                    first = self._readable_somewhere(first, ty, mask)
                 mask = w.shuffle(vector("i1", lanes), mask, "poison", backwards)
             raw = w.shuffle(ty, self._contiguous(ty, first, mask), "poison", backwards)
         else:
@@ -265,9 +270,15 @@ class Access:
         the address is none of the process.)"""
         if guard is None:
             return pointer
+        return self._or_zeros(self.e.get(guard), pointer, ty)
+
+    def _readable_somewhere(self, pointer: str, ty: str, mask: str) -> str:
+        """The same where the condition differs between lanes: at the pointer if any lane reads."""
+        return self._or_zeros(any_lane(self.w, ty, mask), pointer, ty)
+
+    def _or_zeros(self, holds: str, pointer: str, ty: str) -> str:
         w = self.w
-        zeros = w.module.constant_bytes(b"\0" * (lanes_of(ty) * bits_of(ty) // 8))
-        holds = self.e.get(guard)
+        zeros = w.module.constant_bytes(b"\0" * (lanes_of(ty) * bits_of(element(ty)) // 8))
         return w.pure(f"select i1 {holds}, ptr {pointer}, ptr {zeros}", holds, pointer)
 
     def _irregular(self, s: Load, ty: str, base: str, mask: str | None, guard: Value | None) -> str:

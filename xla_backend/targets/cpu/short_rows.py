@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xla_backend.kernels.ir import Kernel, Loop
+from xla_backend.kernels.ir import Kernel, Loop, Statement
 from xla_backend.kernels.schedule.collapsing import collapse, nest_of
 from xla_backend.kernels.schedule.copying import Copy
 
@@ -22,21 +22,35 @@ def join_short_rows(
 ) -> bool:
     """Make one loop of the innermost ones of each stage, as many as fill a vector, where that costs
     less. True iff any was."""
+    return _joined_in(kernel.stages, kernel.name, lanes_of, cost)
+
+
+def _joined_in(
+    block: list[Statement],
+    name: str,
+    lanes_of: Callable[[Loop], int],
+    cost: Callable[[Loop], float],
+) -> bool:
     changed = False
-    for i, stage in enumerate(kernel.stages):
+    for i, stage in enumerate(block):
         if not isinstance(stage, Loop):
+            continue
+        nest = nest_of(stage)
+        if nest and sum(isinstance(s, Loop) for s in nest[-1].body) > 1:
+            # It was cut into pieces, which are nests of their own.
+            changed |= _joined_in(nest[-1].body, name, lanes_of, cost)
             continue
         count = _short_loops(stage, lanes_of(stage))
         if not count:
             continue
-        joined = Kernel(kernel.name, stages=Copy({}).block([stage]))
+        joined = Kernel(name, stages=Copy({}).block([stage]))
         (copy,) = joined.stages
         assert isinstance(copy, Loop)
         collapse(joined, nest_of(copy)[-count:])
         (new,) = joined.stages
         assert isinstance(new, Loop)
         if cost(new) < cost(stage):
-            kernel.stages[i] = new
+            block[i] = new
             changed = True
     return changed
 

@@ -155,3 +155,34 @@ def test_a_row_that_may_not_be_there_is_read_from_zeros() -> None:
         ROOT r = f32[2,1024] add(c, b)"""
     text = check_native(module_of(body)).llvm_ir
     assert re.search(r"select i1 \S+, ptr", text) and "masked" not in text
+
+
+ROLLED = """x = f32[1024] parameter(0)
+        k = s32[] parameter(1)
+        c = f32[2048] concatenate(x, x), dimensions={0}
+        s = f32[1024] dynamic-slice(c, k), dynamic_slice_sizes={1024}
+        ROOT r = f32[1024] add(s, x)"""
+
+
+def test_lanes_of_which_none_is_there_are_read_from_zeros() -> None:
+    """The same where the condition differs between lanes: of most vectors one operand has none."""
+    executable = compile_module(module_of(ROLLED), CompileOptions())
+    text = executable.llvm_ir
+    assert len(re.findall(r"vector\.reduce\.or", text)) >= 2
+    assert re.search(r"select i1 \S+, ptr", text)
+    x = np.arange(1024, dtype=np.float32)
+    for k in (0, 1, 15, 16, 500, 1023, 1024):
+        (result,) = executable.run_arrays([x, np.int32(k)])
+        assert np.array_equal(result, np.concatenate([x, x])[k : k + 1024] + x)
+
+
+def test_pieces_of_a_nest_join_their_short_rows() -> None:
+    """A loop that was cut where operands meet: the rows of three of each piece fill vectors."""
+    body = """x = f32[64,32,3] parameter(0)
+        a = f32[64,4,3] slice(x), slice={[0:64], [1:5], [0:3]}
+        b = f32[64,4,3] reverse(a), dimensions={1}
+        c = f32[64,36,3] concatenate(b, x), dimensions={1}
+        ROOT r = f32[64,36,3] exponential(c)"""
+    executable = check_native(module_of(body))
+    text = "\n".join(executable.loop_ir.values())
+    assert "for lane in lanes" in text and "if lane < 3" not in text, text
