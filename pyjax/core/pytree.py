@@ -24,6 +24,9 @@ from pyjax.core.tree_messages import (
 )
 from pyjax.core.tree_nodes import MOST_LEAF_TYPES, leaf_types, node_types, sorted_keys
 from xla_backend.process.bounded_cache import BoundedCache, Budget
+from xla_backend.process.on_first_use import on_first_use
+
+builder_of = on_first_use("pyjax.core.tree_builders", "builder_of")
 
 
 class _Leaf:
@@ -47,8 +50,8 @@ class PyTreeDef:
     """
 
     __slots__ = (
-        "_children", "_data", "_exact", "_hash", "_items", "_type", "is_shared", "num_leaves",
-        "num_nodes", "paths",
+        "_build", "_children", "_data", "_exact", "_hash", "_items", "_type", "_unflattened",
+        "is_shared", "num_leaves", "num_nodes", "paths",
     )  # fmt: skip
     num_leaves: int
     num_nodes: int
@@ -64,6 +67,8 @@ class PyTreeDef:
         self._hash: int | None = None
         self._exact: Hashable = None
         self._items: Callable[[dict], Any] | None = None
+        self._build: Callable[[Any], Any] | None = None
+        self._unflattened = 0  # how often, until it is written a function for
         self.is_shared = False
         self.paths = None
         if children:
@@ -139,8 +144,14 @@ class PyTreeDef:
                 f"The structure is {self}.",
                 "Unflatten what flatten or leaves of such a tree gave.",
             )
+        if self._build is not None:
+            return self._build(leaves)
         if self is LEAF:
             return leaves[0]
+        if self.is_shared:
+            self._unflattened += 1
+            if self._unflattened == _OFTEN:
+                self._build = builder_of(self, _plain_node)
         if len(self._children) == len(leaves) == self.num_nodes - 1:  # only leaves below the root
             return make_node(self, list(leaves))
         return _unflatten(self, leaves, 0)
@@ -319,6 +330,8 @@ _nested_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
 # Dicts by their keys in the order in which they have them: the structure if all values are leaves.
 _dict_defs: BoundedCache[tuple[str, ...], PyTreeDef] = BoundedCache(_structures)
 _STRINGS = frozenset({str})
+# From so many trees of a structure on, a function is written for it (some 3 us for each node).
+_OFTEN = 64
 
 
 def _node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
@@ -460,6 +473,15 @@ _MESSAGES: dict[Any, int] = {
     tuple: TUPLE_KIND,
     dict: DICT_KIND,
 }
+
+
+def _plain_node(treedef: PyTreeDef) -> Any:
+    """Type, keys and children of a structure for `builder_of`."""
+    cls = treedef._type
+    if cls is _Leaf:
+        return None
+    cls = type(None) if cls is _NoneNode else cls
+    return cls, treedef._data if cls is dict else None, treedef._children
 
 
 def _unflatten(treedef: PyTreeDef, leaves: Any, at: int) -> Any:
