@@ -88,6 +88,7 @@ add_all(
         ("argmax over axis 0, 4000×1000", lambda x: jnp.argmax(x, 0), [(4000, 1000)]),
         ("any of rows of 8, 100,000", lambda x: (x > 1).any(-1), [(100_000, 8)]),
         ("sums of rows of 16, 100,000", lambda x: x.sum(-1), [(100_000, 16)]),
+        ("maxima of rows of 32, 100,000", lambda x: x.max(-1), [(100_000, 32)]),
         ("mean and variance, 4096×768", lambda x: (x.mean(-1), x.var(-1)), [(4096, 768)]),
         ("logsumexp over axis 0, 4000×1000", lambda x: jax.nn.logsumexp(x, 0), [(4000, 1000)]),
         (
@@ -199,3 +200,17 @@ def _along() -> Made:
 
 add("indexing", "segment_sum of 1M into 1000", lambda: programs.segment_sums(FRAMEWORK))
 add("indexing", "bincount of 1M into 1000", lambda: programs.counts(FRAMEWORK))
+
+
+@program("indexing", "random crops of 64 images that are padded by reflection")
+def _crops() -> Made:
+    def crops(images: Any, corners: Any) -> Any:
+        padded = jnp.pad(images, ((0, 0), (4, 4), (4, 4), (0, 0)), mode="reflect")
+        return jax.vmap(lambda x, at: lax.dynamic_slice(x, (*at, 0), (32, 32, 3)))(padded, corners)
+
+    return crops, (normal(64, 32, 32, 3), integers(9, 64, 2))
+
+
+@program("indexing", "roll by computed amounts along both axes, 512²")
+def _computed_roll() -> Made:
+    return lambda x, by: jnp.roll(x, (by[0], by[1]), (0, 1)) + x, (normal(512, 512), integers(9, 2))

@@ -15,6 +15,7 @@ from benchmarks.suite.package import (
     add,
     add_all,
     add_made,
+    integers,
     jax,
     jnp,
     lax,
@@ -33,6 +34,20 @@ add_made(
         ("vmap of nested loops, 90 updates", programs.nested_updates_in_lanes),
     ],
 )
+
+
+@program("loops", "knapsack of 10,000, 100 items")
+def _knapsack() -> Made:
+    size = 10_001
+
+    def best(weights: Any, values: Any) -> Any:
+        def step(i: Any, best: Any) -> Any:
+            taken = jnp.roll(best, weights[i]) + values[i]
+            return jnp.where(jnp.arange(size) >= weights[i], jnp.maximum(best, taken), best)
+
+        return lax.fori_loop(0, 100, step, jnp.zeros(size, jnp.int32))
+
+    return best, (integers(200, 100) + 1, integers(1000, 100, seed=1))
 
 
 @program("loops", "scalar loop, 100,000 steps")

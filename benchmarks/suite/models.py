@@ -30,6 +30,11 @@ add_all(
     "models",
     [
         ("softmax of rows, 4000×1000", jax.nn.softmax, [(4000, 1000)]),
+        (
+            "softmax of scores that are masked, 64×64×128",
+            lambda x, m: jax.nn.softmax(jnp.where(m > 0, x, -1e9)),
+            [(64, 64, 128), (64, 128)],
+        ),
         ("softmax over axis 0, 4000×1000", lambda x: jax.nn.softmax(x, 0), [(4000, 1000)]),
         (
             "layer norm, 4096×768",
