@@ -122,8 +122,10 @@ def test_workers_may_do_without_installed_routines(tmp_path, monkeypatch):
     monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
     for routines, expected in ((True, str(tmp_path)), (False, "")):
         with Worker("pyjax", sys.executable, "", installed_routines=routines) as worker:
-            environment = Path(f"/proc/{worker._process.pid}/environ").read_text().split("\0")
-        assert f"PYJAX_INSTALLED_DIR={expected}" in environment
+            environment = ""
+            while not environment:  # a process that begins just now
+                environment = Path(f"/proc/{worker._process.pid}/environ").read_text()
+        assert f"PYJAX_INSTALLED_DIR={expected}" in environment.split("\0")
 
 
 def test_what_fails_is_reported():

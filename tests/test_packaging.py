@@ -83,7 +83,7 @@ def _absent(names: tuple[str, ...], program: str) -> bool:
 
 
 # A few more than there are: whoever adds many finds out what the first use does with them.
-_MOST_MODULES = 417
+_MOST_MODULES = 422
 
 
 def test_the_first_use_loads_no_more_modules_than_are_allowed() -> None:

@@ -16,10 +16,12 @@ import warnings
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from pyjax._config import blocks
 from pyjax._config.blocks import Leaving, take_out
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _BACKEND = os.path.join(os.path.dirname(os.path.dirname(_PACKAGE)), "xla_backend") + os.sep
+_OPTIONS = os.path.dirname(os.path.abspath(blocks.__file__)) + os.sep  # `config/` of a checkout
 _PROGRAMS = {
     os.path.join(_PACKAGE, "tools", "demo.py")
 }  # a user's program that happens to live here
@@ -28,7 +30,7 @@ _HIDDEN_FILES = {threading.__file__, "<frozen runpy>"}
 # program of `python -c`.
 if "-c" not in sys.orig_argv[1:] or hasattr(sys.modules["__main__"], "__file__"):
     _HIDDEN_FILES.add("<string>")
-_HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, "<frozen ")
+_HIDDEN_PREFIXES = (_PACKAGE, _BACKEND, _OPTIONS, "<frozen ")
 excluded_paths: list[str] = []  # paths that libraries have hidden, too
 _HIDDEN_ENDINGS = ("contextlib.py", "functools.py")
 # What runs the cells of notebooks. The cells are files of folders named `ipykernel_` and a number.

@@ -46,6 +46,7 @@ from xla_backend.process.bounded_cache import BoundedCache, Budget
 # (`runtime/module_sources.py`); rules of other packages have none.
 ROOMS = ("core", "interpreters", "sharding", "runtime", "lax", "api", "parallel")
 _PACKAGE = __name__.partition(".")[0]
+_OWN = (f"{_PACKAGE}.",)
 _PREFIXES = tuple(f"{_PACKAGE}.{room}." for room in ROOMS)
 _KNOWN = (*_PREFIXES, "xla_backend.")
 _LIBRARIES = ("builtins", "numpy", "ml_dtypes")
@@ -206,12 +207,16 @@ def _are_rules_own() -> bool:
     global _rules_seen
     changes = lowering_rules.changes
     if _rules_seen[0] != changes:
-        rules = [lowering_rules.get(p) for p in [*all_primitives.values()]]
-        own = all(
-            r is None or type(r) is Unsupported or _is_in((f"{_PACKAGE}.",), r) for r in rules
-        )
+        rules = [lowering_rules.get(p) for p in [*all_primitives.values()] if _is_own(p)]
+        own = all(r is None or type(r) is Unsupported or _is_in(_OWN, r) for r in rules)
         _rules_seen = (changes, own)
     return _rules_seen[1]
+
+
+def _is_own(primitive: Primitive) -> bool:
+    """Whether a primitive was defined in pyjax, as what it says of types was."""
+    rule = primitive.abstract_eval_rule
+    return type(rule) is not FunctionType or _is_in(_OWN, rule)
 
 
 _avals: BoundedCache[Any, Any] = BoundedCache(Budget("digests of avals", entries=4096))

@@ -16,16 +16,16 @@ from pyjax.core.call_chains import running_chain
 from pyjax.core.compile_log import LOWERING, timed
 from pyjax.core.source_info import Frame
 from pyjax.interpreters.hlo import module_name
-from pyjax.interpreters.program_digest import ROOMS, digest_of
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.persistent.settings import cache_settings
-from xla_backend.persistent.sources import digest_of_folders
 from xla_backend.process.no_collections import without_collections
+from xla_backend.process.on_first_use import import_now
 
 logger = logging.getLogger(__name__)
 
 _PACKAGE = str(Path(__file__).parent.parent)
+_DIGESTS, _SOURCES = "pyjax.interpreters.program_digest", "xla_backend.persistent.sources"
 
 
 def module_source(
@@ -56,5 +56,7 @@ def module_source(
 def _digest(made_from: tuple[Any, ...]) -> str | None:
     if not cache_settings().enabled:
         return None
-    sources = digest_of_folders(_PACKAGE, *ROOMS)
-    return None if sources is None else digest_of((sources, *made_from))
+    digests: Any = import_now(_DIGESTS)
+    sources: Any = import_now(_SOURCES)
+    digest = sources.digest_of_folders(_PACKAGE, *digests.ROOMS)
+    return None if digest is None else digests.digest_of((digest, *made_from))  # type: ignore[no-any-return]

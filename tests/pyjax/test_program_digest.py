@@ -34,7 +34,7 @@ from tests.op_tables import OPS
 from tests.pyjax.digest_programs import PROGRAMS
 from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.persistent import settings, store
+from xla_backend.persistent import settings, sources, store
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -346,6 +346,6 @@ def test_sources_that_changed_have_no_digest(monkeypatch: pytest.MonkeyPatch) ->
     make = lambda caller: pytest.fail("lowered")
     closed = program(jnp.sin, 1.0)
     assert module_sources.module_source("f", make, closed).digest is not None
-    monkeypatch.setattr(module_sources, "digest_of_folders", lambda *_: None)
+    monkeypatch.setattr(sources, "digest_of_folders", lambda *_: None)
     assert module_sources.module_source("f", make, closed).digest is None
     assert dispatch.program_source(closed, "f", "cpu").module.name == "jit_f"

@@ -31,6 +31,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     run_generated(monkeypatch)
     clients = {"cuda": discover_plugins()["cuda"].factory(), **others}
     monkeypatch.setattr(devices, "_clients", clients)
+    pyjax.clear_caches()
     devices._default_device.cache_clear()
     yield found
     pyjax.clear_caches()

@@ -9,9 +9,8 @@ import pytest
 import pyjax
 from pyjax import lax
 from pyjax import numpy as jnp
-from pyjax.runtime import shape_generic
+from pyjax.runtime import dispatch, shape_generic
 from pyjax.runtime.shape_axes import NO_NUMBERS, axes_of
-from xla_backend.targets.cpu.client import CpuClient
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 # Programs of an array of any shape with two axes or more.
@@ -239,8 +238,10 @@ def test_indices_out_of_bounds(mode, index, monkeypatch):
 
 def test_a_program_that_is_called_often_is_compiled_for_its_shapes(monkeypatch):
     compiled = []
-    find = CpuClient._find
-    monkeypatch.setattr(CpuClient, "_find", lambda *args: compiled.append(1) or find(*args))
+    find = dispatch.find_or_compile
+    monkeypatch.setattr(
+        dispatch, "find_or_compile", lambda *args: compiled.append(1) or find(*args)
+    )
     monkeypatch.setattr(shape_generic, "_CALLS", 3)
     x = jnp.asarray(np.linspace(0, 1, 700 * 9, dtype=np.float32).reshape(700, 9))
     results = []

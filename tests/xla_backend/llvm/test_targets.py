@@ -131,5 +131,5 @@ def test_only_linking_and_defaults_ask_for_this_machine():
         "targets/cpu/target_options.py", "targets/cpu/program_code.py",
         "targets/cpu/routines/__init__.py", "targets/cpu/routines/python_calls.py",
         "targets/cpu/routines/library.py", "targets/cpu/routines/thread_pool.py",
-        "targets/cpu/routines/queues.py",
+        "targets/cpu/routines/queues.py", "tools/precompile.py",
     }  # fmt: skip
