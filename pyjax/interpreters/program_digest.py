@@ -34,7 +34,6 @@ from pyjax.core.primitive import Primitive
 from pyjax.core.trace import Tracer
 from pyjax.interpreters.hlo import constant_array
 from pyjax.interpreters.rules import (
-    Unsupported,
     all_primitives,
     lowered_parameters,
     lowering_rules,
@@ -207,16 +206,14 @@ def _are_rules_own() -> bool:
     global _rules_seen
     changes = lowering_rules.changes
     if _rules_seen[0] != changes:
-        rules = [lowering_rules.get(p) for p in [*all_primitives.values()] if _is_own(p)]
-        own = all(r is None or type(r) is Unsupported or _is_in(_OWN, r) for r in rules)
+        defined = [*lowering_rules.first.items()]
+        own = all(
+            _is_in(_OWN, lowering_rules.get(primitive))
+            for primitive, rule in defined
+            if _is_in(_OWN, rule)
+        )
         _rules_seen = (changes, own)
     return _rules_seen[1]
-
-
-def _is_own(primitive: Primitive) -> bool:
-    """Whether a primitive was defined in pyjax, as what it says of types was."""
-    rule = primitive.abstract_eval_rule
-    return type(rule) is not FunctionType or _is_in(_OWN, rule)
 
 
 _avals: BoundedCache[Any, Any] = BoundedCache(Budget("digests of avals", entries=4096))

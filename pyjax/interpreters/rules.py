@@ -67,6 +67,7 @@ class RuleTable:
 
     Attributes:
       changes: how often a rule was set or taken out.
+      first: the rule that a primitive was defined with.
     """
 
     def __init__(self, name: str, missing: str, fix: str, instead: str = "") -> None:
@@ -75,11 +76,14 @@ class RuleTable:
         self._fix = fix
         self._instead = instead
         self._rules: dict[Primitive, Any] = {}
+        self.first: dict[Primitive, Any] = {}
         self.changes = 0
 
     def __setitem__(self, primitive: Primitive, rule: Any) -> None:
         self.changes += 1
-        self._rules[primitive] = rule(primitive) if type(rule) is PerPrimitive else rule
+        made = rule(primitive) if type(rule) is PerPrimitive else rule
+        self.first.setdefault(primitive, made)
+        self._rules[primitive] = made
 
     def __getitem__(self, primitive: Primitive) -> Any:
         """The rule; NotImplementedError with the reason if there is none."""
