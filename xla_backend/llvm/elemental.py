@@ -142,7 +142,7 @@ def emit(w: FunctionWriter, name: str, t: P, n: int, *operands: Value) -> Value:
         if name == "is-finite":
             return fcmp(w, ty, "olt", fabs(w, ty, operands[0]), INF)
         emitter = EMITTERS.get(name)
-        if t is P.F16:
+        if t is P.F16 and w.target.has_fma:  # they take arguments apart by fused products
             emitter = HALF_FUNCTIONS.get(name, emitter)
         if emitter is not None:
             result = emitter(w, ty, *operands)

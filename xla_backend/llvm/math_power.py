@@ -89,6 +89,8 @@ _EIGHTHS_LOW = (
 )  # fmt: skip
 # Of 1.5 * 2^49, whose addition rounds to eighths.
 _EIGHTHS_MAGIC = 0x4308000000000000
+# Powers of all numbers but 1 are 0 or infinite long before.
+_LARGEST_Y = 2.0**900
 _EXP2_F32 = (0.6931471746075705, 0.24022650544630922, 0.05551050103294447, 0.009619118793619657)
 _EXP2_F64 = (
     0.6931471805599453,
@@ -156,13 +158,17 @@ def _log2_double_length(w: FunctionWriter, ty: str, a: str, boost: str) -> tuple
     low = w.op("fadd", ty, v_low, w.fma(ty, r, const(ty, _LINEAR_LOW), r_low))
     low = w.op("fadd", ty, low, lookup(w, ty, _LOGS_LOW, interval))
     low = w.op("fadd", ty, w.op("fadd", ty, lost, lost_next), low)
-    low = w.fma(ty, w.op("fmul", ty, z, r), estrin(w, ty, r, _LOG_TAIL), low)
+    # r_low counts in the cube as well: near 1 the logarithm is little more than r.
+    tail, cube_low = estrin(w, ty, r, _LOG_TAIL), w.fma(ty, r, z_low, w.op("fmul", ty, z, r_low))
+    low = w.fma(ty, w.op("fmul", ty, z, r), tail, w.fma(ty, cube_low, tail, low))
     return quick_two_sum(w, ty, s, low)
 
 
 def _power_f64(w: FunctionWriter, ty: str, a: str, y: str, boost: str) -> str:
     """(a 2^-boost)^y for normal a and finite y."""
     log, log_low = _log2_double_length(w, ty, a, boost)
+    if not w.target.has_fma:  # products are taken apart: larger numbers would overflow there
+        y = clamp_keep_nan(w, ty, y, -_LARGEST_Y, _LARGEST_Y)
     t, t_low = two_product(w, ty, log, y)
     t_low = w.fma(ty, log_low, y, t_low)
     if not fills_registers(w, ty):  # the exponent is an integer then

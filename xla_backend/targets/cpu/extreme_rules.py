@@ -25,6 +25,8 @@ _LONG = 1 << 17
 # Of truth values, where a loop does not stop at the first.
 _LONG_TRUTH = 1 << 9
 _LONG_ANY = 1 << 12
+# Places are numbers of 32 bits, of which the last stands for none.
+_MOST_PLACES = (1 << 31) - 1
 _TRUTHS = {
     Opcode.OR: "max",
     Opcode.MAXIMUM: "max",
@@ -68,7 +70,7 @@ def _search(fusion: Instruction) -> tuple[str, int, int] | None:
     starts_at_first = int(reduce.operands[3].literal_array) == 0
     known = shape.element_type in EXTREME_TYPES and places.element_type is P.S32
     long = _LONG_TRUTH if shape.element_type is P.PRED else _LONG
-    if not known or not starts_at_first or behind != 1 or n < long:
+    if not known or not starts_at_first or behind != 1 or not long <= n < _MOST_PLACES:
         return None
     return _NAMES[direction], math.prod(dims[:axis]), n
 
@@ -88,7 +90,7 @@ def _truth_of_rows(fusion: Instruction) -> tuple[str, int, int] | None:
     dims, reduced = operand.shape.dimensions, sorted(reduce.attributes.dimensions)
     first = len(dims) - len(reduced)
     start, n = reduce.operands[1], math.prod(dims[first:])
-    if reduced != list(range(first, len(dims))) or n < _LONG_ANY:
+    if reduced != list(range(first, len(dims))) or not _LONG_ANY <= n < _MOST_PLACES:
         return None
     if start.opcode is not Opcode.CONSTANT:
         return None

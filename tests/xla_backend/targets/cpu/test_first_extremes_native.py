@@ -158,3 +158,20 @@ def test_any_and_all_of_long_rows_are_a_routine(
     (step,) = compile_module(module, CompileOptions()).program.steps
     assert isinstance(step, Library)
     assert step.routine == f"first_{'max' if start == 'false' else 'min'}_pred"
+
+
+def test_any_of_more_rows_than_have_numbers_is_a_loop() -> None:
+    """Places are numbers of 32 bits, and the last one said that there is none: `any` of 2^31 truth
+    values was false."""
+    for n, is_routine in (((1 << 31) - 2, True), ((1 << 31) - 1, False), (1 << 31, False)):
+        body = f"""x = pred[{n}] parameter(0)
+            i = pred[] constant(false)
+            ROOT r = pred[] reduce(x, i), dimensions={{0}}, to_apply=pick"""
+        reducer = """pick {
+          a = pred[] parameter(0)
+          b = pred[] parameter(1)
+          ROOT c = pred[] or(a, b)
+        }"""
+        compiled = compile_module(module_of(body, reducer), CompileOptions())
+        steps = compiled.program.steps
+        assert any(isinstance(step, Library) for step in steps) == is_routine
