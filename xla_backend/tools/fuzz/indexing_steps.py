@@ -109,7 +109,8 @@ def scatter(s: Scope) -> None:
     updates_shape = x.shape.with_dimensions(plan.result_dims)
     if updates_shape.num_elements > 2 * s.scale.elements:
         return
-    lone = _size_of(plan.index_dims) <= max(1, len(plan.index_map)) and not plan.batching
+    updates = [n for d, n in enumerate(plan.index_dims) if d != plan.vector_dim]
+    lone = _size_of(updates) <= 1 and not plan.batching
     attributes = ScatterAttributes(
         update_window_dims=tuple(plan.offset_dims),
         inserted_window_dims=tuple(plan.dropped),

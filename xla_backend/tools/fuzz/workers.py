@@ -45,7 +45,7 @@ class _Worker:
         """The answer for the last seed; a process that died is the answer, too."""
         try:
             return self.connection.recv()
-        except EOFError:
+        except (EOFError, ConnectionResetError):
             self.process.join()
             code = self.process.exitcode or 0
             name = signal.Signals(-code).name if code < 0 else f"exit status {code}"
@@ -58,7 +58,9 @@ class _Worker:
 
 
 def _serve(connection: Connection, check: Check) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)  # of a worker that shrinks a failure
     most = mapped_bytes() + _MEMORY_BYTES
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     silent = os.open(os.devnull, os.O_WRONLY)
