@@ -193,7 +193,8 @@ def _name_of(primitive: Primitive) -> str:
 
 
 def _is_in(prefixes: tuple[str, ...], rule: Any) -> bool:
-    return type(rule) is FunctionType and rule.__module__.startswith(prefixes)
+    # Functions that are made by `exec` have no module.
+    return type(rule) is FunctionType and (rule.__module__ or "").startswith(prefixes)
 
 
 # After how many changes of the table rules were looked at, and whether all were pyjax's.

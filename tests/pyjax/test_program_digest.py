@@ -349,3 +349,16 @@ def test_sources_that_changed_have_no_digest(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sources, "digest_of_folders", lambda *_: None)
     assert module_sources.module_source("f", make, closed).digest is None
     assert dispatch.program_source(closed, "f", "cpu").module.name == "jit_f"
+
+
+def test_a_rule_without_a_module() -> None:
+    """As of functions in doctests."""
+    name = "without_module"
+    made = Primitive(name)
+    rule = lambda ctx, x: [x]
+    rule.__module__ = None  # type: ignore[assignment]
+    lowering_rules[made] = rule
+    try:
+        assert digest(jnp.sin, 1.0) is not None
+    finally:
+        lowering_rules.discard(made)
