@@ -135,7 +135,8 @@ class DeviceArray(BufferHolder, core_array.Array):
         processes; and those of this process. They are kept with the memory, and go with it."""
         spec, parts = self.spec, self._buffer()
         views = parts.views
-        if views is None or views[0] is not spec:
+        # A user may delete or donate one.
+        if views is None or views[0] is not spec or any(x.data.is_deleted() for x in views[2]):
             shards, buffers = [], parts.buffers
             for device, index, replica, number, own in spec.shards:
                 data = None

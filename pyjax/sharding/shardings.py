@@ -244,6 +244,22 @@ class IndivisibleError(ValueError):
 _shardings: InternTable[tuple[Any, ...], NamedSharding] = InternTable()
 
 
+def _new(cls: type[NamedSharding], *args: Any, **kwargs: Any) -> Any:
+    return object.__new__(cls)
+
+
+def _equal(self: NamedSharding, other: object) -> bool:
+    return type(other) is type(self) and _fields(self) == _fields(other)
+
+
+def _hash(self: NamedSharding) -> int:
+    return hash((type(self), *_fields(self)))
+
+
+def _fields(sharding: Any) -> tuple[Any, ...]:
+    return sharding.mesh, sharding.spec, sharding.memory_kind
+
+
 class _Cut(NamedTuple):
     """How a sharding cuts arrays of one shape."""
 
@@ -288,6 +304,25 @@ class NamedSharding(Sharding):
             known = None
         if known is not None and (found := known()) is not None:
             return found
+        made = object.__new__(cls)
+        made._fill(mesh, spec, memory_kind)
+        made = _shardings.intern((cls, mesh, spec, made.memory_kind), made)
+        return _shardings.intern(key, made)
+
+    def __init__(
+        self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None
+    ) -> None:
+        if type(self) is not NamedSharding:  # which `__new__` has made
+            self._fill(mesh, spec, memory_kind)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Objects of subclasses, which may take and have more, are each for itself."""
+        super().__init_subclass__(**kwargs)
+        own = {"__new__": _new, "__eq__": _equal, "__hash__": _hash}
+        for name in own.keys() - vars(cls).keys():
+            setattr(cls, name, own[name])
+
+    def _fill(self, mesh: Any, spec: Any, memory_kind: str | None) -> None:
         if not isinstance(mesh, (Mesh, AbstractMesh)):
             raise new_error(
                 TypeError, f"NamedSharding: mesh must be a Mesh, got {type(mesh).__name__}"
@@ -302,12 +337,9 @@ class NamedSharding(Sharding):
         device = None
         if isinstance(mesh, Mesh):
             device = mesh.devices.flat[0] if mesh.devices.size else None
-        made = object.__new__(cls)
-        object.__setattr__(made, "mesh", mesh)
-        object.__setattr__(made, "spec", spec)
-        object.__setattr__(made, "memory_kind", _memory_of(device, memory_kind))
-        made = _shardings.intern((cls, mesh, spec, made.memory_kind), made)
-        return _shardings.intern(key, made)
+        object.__setattr__(self, "mesh", mesh)
+        object.__setattr__(self, "spec", spec)
+        object.__setattr__(self, "memory_kind", _memory_of(device, memory_kind))
 
     def __reduce__(self) -> Any:
         return partial(type(self), memory_kind=self.memory_kind), (self.mesh, self.spec)

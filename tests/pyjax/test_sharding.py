@@ -117,6 +117,26 @@ def test_copies_of_shardings():
         here.update(speck=P())
 
 
+def test_shardings_of_a_class_of_their_own():
+    class Tagged(NamedSharding):
+        def __init__(self, mesh, spec, tag="none", **kwargs):
+            super().__init__(mesh, spec, **kwargs)
+            self.tag = tag
+
+    class Plain(NamedSharding):
+        pass
+
+    first, second = Tagged(MESH, P("x"), "a"), Tagged(MESH, P("x"), "b")
+    assert (first.tag, second.tag, first.spec) == ("a", "b", P("x")) and first is not second
+    assert first == second and hash(first) == hash(second) and first != NamedSharding(MESH, P("x"))
+    assert Plain(MESH, P("x")) == Plain(MESH, P("x")) != Plain(MESH, P())
+    x = pyjax.device_put(np.arange(4.0), first)
+    np.testing.assert_array_equal(pyjax.jit(lambda x: x + 1, in_shardings=first)(x), x + 1)
+    with pytest.raises(TypeError, match="spec must be a PartitionSpec"):
+        Tagged(MESH, "x")
+    assert NamedSharding(MESH, P("x")) is NamedSharding(MESH, P("x"))
+
+
 def test_what_a_class_of_shardings_leaves_out():
     class Anywhere(pyjax.sharding.Sharding):
         pass

@@ -122,8 +122,17 @@ def write_pack(directory: Path, pack: str, entries: Sequence[Entry]) -> Path:
 
 
 def packs(directory: Path) -> list[Path]:
-    """The packs of a directory."""
-    return sorted(directory.glob(f"*{_SUFFIX}"))
+    """The packs of a directory: files that begin as such, whatever else ends in the same way."""
+    found = []
+    for path in sorted(directory.glob(f"*{_SUFFIX}")):
+        try:
+            with open(path, "rb") as file:
+                magic, _ = _unpacked(file.read(_HEAD.size))
+        except OSError:  # a directory, or not for this user
+            continue
+        if magic == _MAGIC:
+            found.append(path)
+    return found
 
 
 def _index_of(handle: int, path: str) -> _Index:
@@ -131,7 +140,7 @@ def _index_of(handle: int, path: str) -> _Index:
     identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
     known = _indices.get(path)
     if known is None or known.identity != identity:
-        magic, count = _unpacked(_read(handle, _HEAD.size, 0))
+        magic, count = _unpacked(_read(handle, min(_HEAD.size, facts.st_size), 0))
         size = count * _RECORD.size
         if magic != _MAGIC or count > _MOST_RECORDS or _HEAD.size + size > facts.st_size:
             raise NotUsable("damaged", "cannot be found: the file is no pack, or damaged")
@@ -147,8 +156,8 @@ def _unpacked(head: bytes) -> tuple[bytes, int]:
 
 
 def _read(handle: int, size: int, place: int) -> bytes:
-    """Bytes of a file; fewer where it ends."""
-    if size > os.fstat(handle).st_size:
+    """Bytes of a file."""
+    if place + size > os.fstat(handle).st_size:
         raise NotUsable("damaged", "is damaged")
     if hasattr(os, "pread"):
         return os.pread(handle, size, place)

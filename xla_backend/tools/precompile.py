@@ -150,12 +150,19 @@ def _compiled(
     progress(done, len(groups))
     # Not forked: LLVM's threads and locks would not be.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, context) as processes:
+    processes = ProcessPoolExecutor(jobs, context)
+    try:
         for future in as_completed([processes.submit(work, part) for part in parts]):
             made = future.result()
             yield from made
             done += len(made)
             progress(done, len(groups))
+    except BaseException:  # an interrupt, above all: nobody waits for what is under way
+        for process in multiprocessing.active_children():
+            process.kill()
+        raise
+    finally:
+        processes.shutdown(cancel_futures=True)
 
 
 def _compile_part(groups: Sequence[str], target: TargetInfo) -> list[Entry]:

@@ -55,6 +55,9 @@ def run(chosen: argparse.Namespace) -> int:
     directory = Path(known)
     if chosen.status:
         return _status(tool, directory)
+    if chosen.jobs is not None and chosen.jobs < 1:
+        print(f"--jobs {chosen.jobs}: at least one process compiles")
+        return 2
     jobs = chosen.jobs or available_threads()
     try:
         for name in chosen.cpu or [tool.HOST]:

@@ -23,6 +23,13 @@ PROGRAMS = {
         held = y.addressable_shards[0].data
         pyjax.jit(lambda x: x + 1, donate_argnums=0)(y).block_until_ready()
         assert (np.asarray(held) == 1).all()
+        # A part that somebody has given away is there again as long as the whole is.
+        y = put(DATA, P("a", "b"))
+        pyjax.jit(lambda x: x * 0 + 77, donate_argnums=0)(y.addressable_shards[0].data)
+        y.addressable_data(1).delete()
+        for shard in y.addressable_shards:
+            np.testing.assert_array_equal(shard.data, DATA[shard.index])
+        np.testing.assert_array_equal(y, DATA)
     """,
     "the whole is put together once while it is small": """
         x = put(DATA, P("a", "b"))

@@ -76,8 +76,8 @@ def test_options_of_the_cache_do_not_act_on_them(directory, changes):
     assert not (directory.parent / "cache").exists()
 
 
-def flip(data, place):
-    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+def flip(data, place, bit=1):
+    return data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,9 @@ def flip(data, place):
         (lambda data: data[: HEAD + RECORD], "damaged"),
         (lambda data: flip(data, HEAD - 1), "no pack, or damaged"),  # the number of records
         (lambda data: flip(data, HEAD + 2 * RECORD + 33), "is"),  # where the last one is
+        (lambda data: flip(data, HEAD + 2 * RECORD + 39, 0x80), "is damaged"),  # beyond any file
         (lambda data: flip(data, HEAD + 2 * RECORD + 47), "is damaged"),  # its size
+        (lambda data: flip(data, HEAD + 2 * RECORD + 47, 0x80), "is damaged"),
     ],
 )
 def test_damaged_packs_are_not_used(directory, damage, message):

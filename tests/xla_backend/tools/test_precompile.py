@@ -1,5 +1,12 @@
 """Routines compiled ahead, by processes of their own."""
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from pyjax.tools.command_line import main
@@ -18,9 +25,13 @@ GROUPS = ["workspace", "lane_groups", "moves"]
 def test_a_pack_has_what_processes_look_for(tmp_path, monkeypatch):
     monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
     stale = write_pack(tmp_path, "0123456789abcdef-0123456789abcdef", [])
+    others = [tmp_path / "pack-12345.pack", tmp_path / "empty.pack"]  # as those of git
+    others[0].write_bytes(b"PACK" + bytes(100))
+    others[1].touch()
     told = []
     made = make_pack(HOST, tmp_path, GROUPS, [], 1, lambda *how_far: told.append(how_far))
     assert made.removed == [stale] and not stale.exists()
+    assert all(other.exists() for other in others)
     assert made.path.stem == pack_of(HOST) and made.size == made.path.stat().st_size
     assert told == [(0, 3), (3, 3)] and made.entries > len(GROUPS)
     for group in GROUPS:
@@ -56,6 +67,8 @@ def test_errors(tmp_path, monkeypatch):
 
 def test_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
+    assert main(["precompile", "--jobs", "-3"]) == 2
+    assert "--jobs -3: at least one process" in capsys.readouterr().out
     assert main(["precompile", "--status"]) == 1
     assert "none; `pyjax precompile` makes them" in capsys.readouterr().out
     assert main(["precompile", "--list"]) == 0
@@ -74,3 +87,25 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert "used here: host" in capsys.readouterr().out
     monkeypatch.setenv("PYJAX_INSTALLED_DIR", "")
     assert main(["precompile"]) == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="interrupts as of terminals")
+def test_an_interrupt_ends_it(tmp_path):
+    """With what is under way, and however many interrupts come."""
+    command = [sys.executable, "-m", "pyjax", "precompile", "--into", str(tmp_path), "--jobs", "2"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline()  # it has begun
+        time.sleep(2)
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(60) != 0
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert not [*tmp_path.glob("*.pack")]
