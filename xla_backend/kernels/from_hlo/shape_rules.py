@@ -12,6 +12,8 @@ from xla_backend.kernels.index import Index, constant, delinearize, linearize
 from xla_backend.kernels.ir import Value
 
 _SHIFT_TYPES = {
+    2: PrimitiveType.U2,
+    4: PrimitiveType.U4,
     8: PrimitiveType.U8,
     16: PrimitiveType.U16,
     32: PrimitiveType.U32,
