@@ -193,7 +193,6 @@ def _name_of(primitive: Primitive) -> str:
 
 
 def _is_in(prefixes: tuple[str, ...], rule: Any) -> bool:
-    # Functions that are made by `exec` have no module.
     return type(rule) is FunctionType and (rule.__module__ or "").startswith(prefixes)
 
 
@@ -247,7 +246,7 @@ _Rule = Callable[[_Writer, Any], Any]
 
 def _place(value: Any) -> tuple[str, str]:
     """Where a class or function stands in its module, if that is known to every process."""
-    module, name = value.__module__, value.__qualname__
+    module, name = value.__module__ or "", value.__qualname__  # `exec` gives functions no module
     known = isinstance(value, type) and module in _LIBRARIES
     if not (known or module.startswith(_KNOWN)) or "<" in name:
         raise OnlyHere(f"{module}.{name}")

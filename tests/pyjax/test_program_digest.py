@@ -362,3 +362,12 @@ def test_a_rule_without_a_module() -> None:
         assert digest(jnp.sin, 1.0) is not None
     finally:
         lowering_rules.discard(made)
+
+
+def test_a_parameter_without_a_module() -> None:
+    text = "lambda a, b: (a[0] + b[0], a[1] * b[1])"
+    made = eval(text, {"__builtins__": {}})
+    assert made.__module__ is None
+    reduce = lambda x: lax.reduce((x, x), (jnp.float32(0), jnp.float32(1)), made, (0,))
+    for run in (reduce, pyjax.jit(reduce)):
+        assert [float(y) for y in run(np.full(3, 2, np.float32))] == [6, 8]
