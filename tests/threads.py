@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 SECONDS = 300  # until threads count as waiting for each other
@@ -32,3 +34,14 @@ def together(*works: Callable[[], Any]) -> list[Any]:
     if failures:
         raise failures[0]
     return results
+
+
+@contextmanager
+def switching_often(seconds: float = 1e-6) -> Iterator[None]:
+    """Python changes threads at almost any step."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(seconds)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)

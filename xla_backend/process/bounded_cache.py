@@ -394,8 +394,11 @@ def _put_back_waiting(thread: int, outer: _Making | None) -> None:
 
 
 class _KeyedRef(weakref.ref):
-    __slots__ = ("key",)
+    """`is_noted`: whether it is among the news that it refers to nothing."""
+
+    __slots__ = ("is_noted", "key")
     key: Any
+    is_noted: bool
 
 
 class InternTable(Generic[K, V]):
@@ -421,11 +424,11 @@ class InternTable(Generic[K, V]):
         refs = self.refs
         while self._gone:
             try:
-                _news.append((self._remove, self._gone.popleft()))
+                self._note(self._gone.popleft())
             except IndexError:
                 break  # another thread does the same
         ref = _KeyedRef(value, self._gone.append)
-        ref.key = key
+        ref.key, ref.is_noted = key, False
         while True:
             _settle()
             present = refs.setdefault(key, ref)
@@ -434,12 +437,19 @@ class InternTable(Generic[K, V]):
             found = present()
             if found is not None:
                 return found
-            _news.append((self._remove, present))
+            self._note(present)
             if not _turn:
                 if _holder == threading.get_ident():  # whom a signal handler interrupts
                     self._remove(present, [])
                 else:
                     time.sleep(0)
+
+    def _note(self, dead: _KeyedRef) -> None:
+        """A reference is to be taken out. Noted once: who has the turn would never be through if
+        all who wait for it asked at each look."""
+        if not dead.is_noted:
+            _news.append((self._remove, dead))
+            dead.is_noted = True
 
     def _remove(self, dead: _KeyedRef, dropped: list[Any]) -> None:
         """Take a reference to nothing out. Done by who has the turn: hashing a key may be byte

@@ -9,10 +9,12 @@ import sys
 import threading
 import time
 import weakref
+from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
-from tests.threads import together
+from tests.threads import switching_often, together
 from xla_backend.process import bounded_cache
 from xla_backend.process.bounded_cache import BoundedCache, Budget, InternTable, once
 
@@ -262,12 +264,8 @@ def test_stays_consistent_under_threads():
                 throwaway = BoundedCache(budget, lambda v: v.size)
                 throwaway.put(key, Thing(3))
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
+    with switching_often():
         together(*[lambda seed=seed: work(seed) for seed in range(6)])
-    finally:
-        sys.setswitchinterval(interval)
     gc.collect()
     assert len(budget) == sum(map(len, caches)) <= 50
     sizes = sum(cache.find(key).size for cache in caches for key in cache)
@@ -311,14 +309,36 @@ def test_interned_objects_of_keys_that_are_hashed_by_byte_code():
             others.clear()
             held[number] = None
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
+    with switching_often():
         together(*[lambda number=number: work(number) for number in range(6)])
-    finally:
-        sys.setswitchinterval(interval)
     assert not apart
     assert len(table.refs) <= 1
+
+
+def test_who_waits_for_a_reference_to_go_asks_for_it_once(monkeypatch):
+    """Each thread asked at each look, so that the one that takes references out had ever more to
+    do: nobody came through any more."""
+    table, queue = InternTable(), deque()
+    monkeypatch.setattr(bounded_cache, "_news", queue)
+    monkeypatch.setattr(bounded_cache, "_turn", [])  # another thread has it
+    monkeypatch.setattr(bounded_cache, "_holder", 0)
+    table.intern("key", Thing())  # and is gone
+    looked, waiting = threading.Semaphore(0), []
+    sleep = lambda seconds: (looked.release(), time.sleep(0.001))
+    monkeypatch.setattr(bounded_cache, "time", SimpleNamespace(sleep=sleep))
+    threads = [
+        threading.Thread(target=lambda: waiting.append(table.intern("key", Thing())))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(100):
+        assert looked.acquire(timeout=30)
+    assert len(queue) <= 4
+    bounded_cache._turn.append(True)
+    for thread in threads:
+        thread.join(30)
+    assert len(waiting) == 3 and len(set(map(id, waiting))) == 1
 
 
 def test_once():

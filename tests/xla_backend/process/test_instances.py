@@ -1,7 +1,6 @@
 """Objects of a class are found, and nothing is disturbed by looking for them."""
 
 import gc
-import sys
 import sysconfig
 import threading
 import time
@@ -11,6 +10,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
+from tests.threads import switching_often
 from xla_backend.process import no_collections
 from xla_backend.process.instances import instances_of
 from xla_backend.process.no_collections import without_collections
@@ -86,20 +86,18 @@ def test_other_threads_make_tuples_meanwhile(look, monkeypatch):
             failed.append(error)
 
     threads = [threading.Thread(target=make) for _ in range(2)]
-    interval = sys.getswitchinterval()
     frozen = gc.get_freeze_count()
     gc.unfreeze()
     try:
-        sys.setswitchinterval(1e-5)
-        for thread in threads:
-            thread.start()
-        end = time.monotonic() + 1
-        looks = 0
-        while looks < 2 or (time.monotonic() < end and not failed):
-            LOOKS[look]()
-            looks += 1
+        with switching_often(1e-5):
+            for thread in threads:
+                thread.start()
+            end = time.monotonic() + 1
+            looks = 0
+            while looks < 2 or (time.monotonic() < end and not failed):
+                LOOKS[look]()
+                looks += 1
     finally:
-        sys.setswitchinterval(interval)
         done.set()
         if frozen:
             gc.freeze()
