@@ -7,8 +7,6 @@ there.
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from pyjax.native import c_api
+from tests.native_processes import run_with_native_calls
 
 _FREE_THREADED = """
 import sysconfig
@@ -53,14 +52,7 @@ print("well")
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_calls_are_python_there(build: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", f"import sys\n{BUILDS[build]}\n{_PROGRAM}"],
-        env=os.environ | {"PYJAX_CACHE_DIR": str(tmp_path), "PYJAX_NATIVE_DISPATCH": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_with_native_calls(f"import sys\n{BUILDS[build]}\n{_PROGRAM}", tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "well\n" and not done.stderr
 

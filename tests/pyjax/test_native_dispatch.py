@@ -6,8 +6,6 @@ import enum
 import gc
 import inspect
 import operator
-import os
-import subprocess
 import sys
 import tracemalloc
 import weakref
@@ -23,6 +21,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax.native.c_api import is_usable
 from pyjax.runtime.array import DeviceArray
+from tests.native_processes import run_with_native_calls
 
 pytestmark = pytest.mark.skipif(not is_usable(), reason="calls are Python on this build")
 
@@ -601,14 +600,6 @@ print("well")
 
 
 def test_misuse_ends_no_process(tmp_path: Path) -> None:
-    # A cache of its own: tidying up a full one waits for the busy threads at each of its files.
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", MISUSE],
-        env=os.environ | {"PYJAX_CACHE_DIR": str(tmp_path), "PYJAX_NATIVE_DISPATCH": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_with_native_calls(MISUSE, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "well\n" and "Traceback" not in done.stderr, done.stderr

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyjax._config.registry import Source, all_options
 
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax, monitoring
 from pyjax.experimental.compilation_cache import compilation_cache
+from tests.own_cache import own_cache
 from xla_backend.hlo.module_source import ModuleSource
-from xla_backend.persistent import settings, store
+from xla_backend.persistent import store
 from xla_backend.targets.cpu import compiler, kept_programs
 
 UPDATE = pyjax.config.update
@@ -29,14 +29,8 @@ UPDATE = pyjax.config.update
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    before = settings.cache_settings()
-    monkeypatch.setattr(store, "_warned", set())
-    compilation_cache.set_cache_dir(tmp_path / "cache")
-    yield tmp_path / "cache"
-    for name, option in all_options().items():
-        if "cache" in name:
-            option.clear(Source.UPDATE)
-    assert settings.cache_settings() == before
+    with own_cache(tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from pyjax._config import options
-from pyjax._config.registry import Source, all_options
 
 import pyjax
 import pyjax.numpy as jnp
@@ -31,10 +30,11 @@ from pyjax.interpreters.rules import lowering_rules
 from pyjax.runtime import dispatch, module_sources
 from tests.op_table import cases
 from tests.op_tables import OPS
+from tests.own_cache import own_cache
 from tests.pyjax.digest_programs import PROGRAMS
 from xla_backend.hlo.fingerprint import module_fingerprint
 from xla_backend.hlo.printer import module_to_text
-from xla_backend.persistent import settings, sources, store
+from xla_backend.persistent import sources
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -223,14 +223,8 @@ def test_equal_digests_are_equal_modules() -> None:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    before = settings.cache_settings()
-    monkeypatch.setattr(store, "_warned", set())
-    compilation_cache.set_cache_dir(tmp_path / "cache")
-    yield tmp_path / "cache"
-    for name, option in all_options().items():
-        if "cache" in name:
-            option.clear(Source.UPDATE)
-    assert settings.cache_settings() == before
+    with own_cache(tmp_path, monkeypatch) as folder:
+        yield folder
 
 
 def renewed(function: Callable[..., Any], **how: Any) -> Callable[..., Any]:

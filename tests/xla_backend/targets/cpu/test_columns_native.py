@@ -13,17 +13,20 @@ WIDTHS = (1, 15, 64, 200, 257, 1000)
 OPERATIONS = {"add": (np.sum, "0"), "maximum": (np.max, "-inf"), "minimum": (np.min, "inf")}
 
 
+def combiner(opcode):
+    return f"""op {{
+      x = f32[] parameter(0)
+      y = f32[] parameter(1)
+      ROOT r = f32[] {opcode}(x, y)
+    }}"""
+
+
 def module(opcode, rows, width):
     """Reduces axis 1 of [3, rows, width]."""
     text = f"""a = f32[3,{rows},{width}] parameter(0)
       start = f32[] constant({OPERATIONS[opcode][1]})
       ROOT r = f32[3,{width}] reduce(a, start), dimensions={{1}}, to_apply=op"""
-    combine = f"""op {{
-      x = f32[] parameter(0)
-      y = f32[] parameter(1)
-      ROOT r = f32[] {opcode}(x, y)
-    }}"""
-    return module_of(text, combine)
+    return module_of(text, combiner(opcode))
 
 
 def argument(rows, width):
@@ -98,12 +101,7 @@ def test_masks_of_moving_windows_stay_in_registers():
     text = """a = f32[10000] parameter(0)
       start = f32[] constant(0)
       ROOT r = f32[10000] reduce-window(a, start), window={size=101 pad=50_50}, to_apply=op"""
-    combine = """op {
-      x = f32[] parameter(0)
-      y = f32[] parameter(1)
-      ROOT r = f32[] add(x, y)
-    }"""
-    loops = compile(module_of(text, combine), target="x86-64-v4").texts()["loops"]
+    loops = compile(module_of(text, combiner("add")), target="x86-64-v4").texts()["loops"]
     assert "lanes(64)" in loops and "lanes(256)" not in loops
 
 
@@ -117,12 +115,7 @@ def test_places_apart_are_read_by_one_register():
       d = f32[1000,20,3] subtract(p, q)
       ROOT r = f32[20,1000] reduce(t, start), dimensions={2}, to_apply=op"""
     text = text.replace("ROOT", "t = f32[20,1000,3] transpose(d), dimensions={1,0,2}\n      ROOT")
-    combine = """op {
-      x = f32[] parameter(0)
-      y = f32[] parameter(1)
-      ROOT r = f32[] add(x, y)
-    }"""
-    loops = compile(module_of(text, combine), target="x86-64-v4").texts()["loops"]
+    loops = compile(module_of(text, combiner("add")), target="x86-64-v4").texts()["loops"]
     check_text(
         loops,
         """
