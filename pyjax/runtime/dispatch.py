@@ -37,7 +37,7 @@ from pyjax.runtime import shape_generic, sized_programs
 from pyjax.runtime.array import DeviceArray, array_from, array_from_host, from_numpy
 from pyjax.runtime.array_spec import ArraySpec, array_spec, laid_out, mesh_of_group
 from pyjax.runtime.devices import default_device
-from pyjax.runtime.module_sources import module_source
+from pyjax.runtime.module_sources import module_source, tell_of_lowering
 from pyjax.runtime.profile_guided import compile_when_used, recompile_when_measured
 from pyjax.runtime.program import Call, Program
 from pyjax.runtime.refs import DeviceRef, ref_program
@@ -217,6 +217,7 @@ def _find_kept(
         return None
     kept = device.client.find_without_module(source, compile_for)
     if kept is not None:
+        tell_of_lowering(source)
         with compiling(source.name, device):  # for listeners: it took no time
             pass
     return kept

@@ -53,6 +53,14 @@ def module_source(
     return ModuleSource(module_name(name), make, _digest(made_from) if made_from else None)
 
 
+def tell_of_lowering(source: ModuleSource) -> None:
+    """Listeners hear of every stage of a program, of this one too where it was left out: what was
+    compiled was found by its digest, and lowering took no time."""
+    if not source.is_made:
+        with timed(LOWERING, f"jit({source.name.removeprefix('jit_')})"):
+            pass
+
+
 def _digest(made_from: tuple[Any, ...]) -> str | None:
     if not cache_settings().enabled:
         return None

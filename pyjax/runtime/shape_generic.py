@@ -27,7 +27,7 @@ from pyjax.core.structural import broadcast_in_dim_p
 from pyjax.interpreters import hlo
 from pyjax.interpreters.partial_eval import trace_to_jaxpr
 from pyjax.interpreters.rules import elementwise_primitives
-from pyjax.runtime.module_sources import module_source
+from pyjax.runtime.module_sources import module_source, tell_of_lowering
 from pyjax.runtime.shape_axes import STAND_INS, axes_of
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
@@ -111,7 +111,9 @@ def _find_for_axes(
     def compile_it() -> AxesMaker | None:
         source = module_source(name, lower, "axes", axes.structure, client.platform)
         with compiling(source.name, client):
-            return client.compile_size_classes(source, stand_ins, options)
+            maker = client.compile_size_classes(source, stand_ins, options)
+            tell_of_lowering(source)
+            return maker
 
     # Options decide how random bits are made.
     key = (axes.structure, client, options, trace_context())
@@ -248,7 +250,9 @@ def _compile(
 
     source = module_source(name, lower, "elementwise", structure, client.platform)
     with compiling(source.name, client):
-        return client.compile_elementwise(source, options)
+        maker = client.compile_elementwise(source, options)
+        tell_of_lowering(source)
+        return maker
 
 
 def _replay(jaxpr: Jaxpr, *args: Any) -> list[Any]:

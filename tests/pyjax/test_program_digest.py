@@ -19,7 +19,7 @@ from pyjax._config import options
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import lax
+from pyjax import lax, monitoring
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.experimental.compilation_cache import compilation_cache
 from pyjax.experimental.xla_metadata import set_xla_metadata
@@ -244,6 +244,30 @@ def test_programs_on_disk_are_not_lowered(
     again = renewed(function)(*args)
     for a, b in zip(pyjax.tree.leaves(first), pyjax.tree.leaves(again), strict=True):
         assert a.dtype == b.dtype and np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("size", [3, 100_000], ids=["of any shape", "of its shapes"])
+def test_listeners_hear_of_each_stage_once(size: int, cache: Path) -> None:
+    """Whether a program is compiled, or found on disk by its digest and not lowered."""
+    heard: list[tuple[str, str]] = []
+
+    def listener(event: str, _: float, **kwargs: Any) -> None:
+        if "fun_name" in kwargs:  # not of a cache
+            heard.append((event.rpartition("/")[2], kwargs["fun_name"]))
+
+    x = np.ones(size, np.float32)
+    monitoring.register_event_duration_secs_listener(listener)
+    try:
+        for _ in range(2):  # compiled, and found
+            pyjax.clear_caches()
+            pyjax.lax.reduce_precision(x, 7, 13)
+            assert heard == [
+                ("jaxpr_to_mlir_module_duration", "jit(reduce_precision)"),
+                ("backend_compile_duration", "jit(reduce_precision)"),
+            ]
+            heard.clear()
+    finally:
+        monitoring.unregister_event_duration_listener(listener)
 
 
 def test_donated_arguments_are_other_programs(cache: Path) -> None:

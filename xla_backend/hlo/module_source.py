@@ -35,6 +35,11 @@ class ModuleSource:
         """The module; made once."""
         return self._make()
 
+    @property
+    def is_made(self) -> bool:
+        """Whether somebody needed the module so far."""
+        return "module" in self.__dict__
+
     def copy(self) -> ModuleSource:
         """The same, with a module of its own: it is made now."""
         module = self.module.clone()
