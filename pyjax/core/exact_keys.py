@@ -177,7 +177,15 @@ def _of_dataclass(value: Any) -> Hashable:
     cls = type(value)
     if cls.__hash__ is None:
         hash(value)  # for Python's own error
-    return (cls, *[exact_key(getattr(value, f.name)) for f in dataclasses.fields(cls) if f.compare])
+    try:
+        return (
+            cls,
+            *[exact_key(getattr(value, f.name)) for f in dataclasses.fields(cls) if f.compare],
+        )
+    except TypeError:
+        if _is_generated(cls.__hash__):
+            raise
+        return _ByEquality(value)  # its own hash is not that of its fields, which may be arrays
 
 
 def _is_generated(method: Any) -> bool:

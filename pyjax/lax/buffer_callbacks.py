@@ -24,6 +24,7 @@ from pyjax.lax.callbacks import (
     declared_avals,
     lower_callback,
     no_jvp,
+    one_per_callback,
 )
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.tracing import require_callable
@@ -158,7 +159,7 @@ def _flat(
         if returned is not None:
             call_of_program(name, _refuse_result, (name, returned), {})
 
-    return FlatCallback(name, function)
+    return one_per_callback(FlatCallback(name, function), callback, in_tree, out_tree, aliases)
 
 
 def _refuse_result(name: str, returned: Any) -> None:

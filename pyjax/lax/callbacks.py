@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import traceback
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -23,6 +24,7 @@ from pyjax.core.effects import (
     ordered_io_effect,
 )
 from pyjax.core.errors import JaxRuntimeError, fail
+from pyjax.core.exact_keys import exact_key
 from pyjax.core.primitive import Primitive
 from pyjax.core.trace import eval_trace, state
 from pyjax.core.traceback_filter import api_boundary, user_entries
@@ -38,16 +40,21 @@ from pyjax.runtime.dispatch import as_operand
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.bounded_cache import InternTable
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.custom_calls import register_custom_call
 from xla_backend.spmd.custom import ForEachPart
 
 CALLBACK_TARGET = "pyjax_python_callback"
 _numbers = itertools.count(1)
+# As long as a program holds one; an address belongs to the callback that it holds.
+_flat_callbacks: InternTable[Any, FlatCallback] = InternTable()
 
 
 class FlatCallback:
-    """A Python function of flat arrays, as a parameter of a primitive: equal by identity."""
+    """A Python function of flat arrays, as a parameter of a primitive: equal by identity, and so
+    are programs that call it. What is called outside of `jit` again and again must be one object.
+    """
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name = name
@@ -246,7 +253,17 @@ def _flat(name: str, callback: Callable[..., Any], in_tree: Any) -> FlatCallback
         args, kwargs = tree_unflatten(in_tree, leaves)
         return tree_flatten(call_of_program(name, callback, args, kwargs))[0]
 
-    return FlatCallback(name, function)
+    return one_per_callback(FlatCallback(name, function), callback, in_tree)
+
+
+def one_per_callback(made: FlatCallback, callback: Any, *made_from: Any) -> FlatCallback:
+    """The object that is there for this very callback, or bound method, and equal data; else
+    `made`, which holds the callback."""
+    if type(callback) is types.MethodType:
+        identity: tuple[int, ...] = (id(callback.__self__), id(callback.__func__))
+    else:
+        identity = (id(callback),)
+    return _flat_callbacks.intern((identity, *map(exact_key, made_from)), made)
 
 
 def declared_avals(declared: Any) -> tuple[tuple[Any, ...], Any]:

@@ -75,7 +75,9 @@ def run_program(code: str, *argv: str, folder: Path) -> subprocess.CompletedProc
 @pytest.fixture
 def restore() -> Iterator[None]:
     for name in ("jax_random_seed_offset", "jax_enable_x64"):
-        all_options()[name].clear(Source.UPDATE)  # of another test: it would be stronger than a flag
+        all_options()[name].clear(
+            Source.UPDATE
+        )  # of another test: it would be stronger than a flag
     yield
     for option in all_options().values():
         option.clear(Source.FLAG)

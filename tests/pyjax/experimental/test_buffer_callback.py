@@ -175,3 +175,14 @@ def test_the_search_for_nans_does_not_repeat_calls(effect: bool) -> None:
 def test_programs_with_calls_are_not_exported() -> None:
     with pytest.raises(NotImplementedError, match="calls back into Python"):
         pyjax.export.export(pyjax.jit(buffer_callback(add_one, THREE)))(X)
+
+
+def test_an_eager_call_of_the_same_callback_compiles_once():
+    def double(context, out, x):
+        np.asarray(out)[...] = np.asarray(x) * 2
+
+    x = np.ones(3, np.float32)
+    call = lambda: buffer_callback(double, x)(x).tolist()
+    assert call() == [2] * 3
+    with pyjax.assert_compiles(0):
+        assert call() == [2] * 3

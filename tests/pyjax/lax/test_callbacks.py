@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -174,3 +176,73 @@ def test_effects_have_happened_after_the_barrier():
     f(3.0)
     pyjax.effects_barrier()
     assert sorted(map(float, seen)) == [0, 1, 3]
+
+
+class Counter:
+    """Calls itself equal to all of its kind."""
+
+    def __init__(self, by: int) -> None:
+        self.by = by
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counter)
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x) + np.float32(self.by)
+
+    def method(self, x: np.ndarray) -> np.ndarray:
+        return self(x)
+
+
+ONES = np.ones(3, np.float32)
+
+
+@pytest.mark.parametrize("call", [pure_callback, io_callback])
+def test_an_eager_call_of_the_same_callback_compiles_once(call):
+    ten = Counter(10)
+    for callback in (ten, ten.method):
+        assert call(callback, ONES, ONES).tolist() == [11] * 3
+        with pyjax.assert_compiles(0):
+            for _ in range(3):  # a method is another object each time
+                same = ten.method if callback is not ten else ten
+                assert call(same, ONES, ONES).tolist() == [11] * 3
+
+
+@pytest.mark.parametrize("call", [pure_callback, io_callback])
+def test_callbacks_that_call_themselves_equal_are_called_each(call):
+    counters = [Counter(by) for by in range(4)]
+    for _ in range(2):
+        for counter in counters:
+            assert call(counter, ONES, ONES).tolist() == [counter.by + 1] * 3
+            assert call(counter.method, ONES, ONES).tolist() == [counter.by + 1] * 3
+
+
+def test_structures_of_arguments_that_are_merely_equal_are_told_apart():
+    def keys(values):
+        return np.asarray([type(k) is bool for k in values], np.int32)
+
+    declared = np.zeros(1, np.int32)
+    assert [int(pure_callback(keys, declared, {k: ONES})[0]) for k in (1, True, 1)] == [0, 1, 0]
+
+
+def test_two_calls_of_a_callback_in_a_program_are_two_calls():
+    made = iter(range(10))
+    scalar = np.float32(0)
+    draw = lambda: np.float32(next(made))
+    f = jit(lambda: [pure_callback(draw, scalar) for _ in range(3)])
+    assert sorted(map(float, f())) == [0, 1, 2]
+
+
+def test_a_callback_goes_with_its_last_program():
+    def callback(x):
+        return np.asarray(x)
+
+    gone = weakref.ref(callback)
+    pure_callback(callback, ONES, ONES)
+    del callback
+    pyjax.clear_caches()
+    gc.collect()
+    assert gone() is None
