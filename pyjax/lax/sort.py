@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -308,11 +309,52 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
 # -- approx_top_k ----------------------------------------------------------------------------------
 
 
+def _partial_size(n: int, ndim: int, k: int, recall_target: float, input_size: int) -> int:
+    """How many of `n` elements `aggregate_to_topk=False` leaves, as JAX has it.
+
+    Where TPUs reduce, each of the elements that are left is the largest of those that a power of
+    two of tiles have in its place. As many places are left as let no two of the k largest meet in
+    one, with the probability `recall_target` (Chern et al., TPU-KNN, 2022). `input_size`: of all
+    devices that share the dimension, each of which has `n`.
+    """
+    tile = 1024 if ndim == 1 else 128
+    if n <= tile:
+        return n
+    if k == 1:
+        return tile
+    places = (1 - k) / math.log(recall_target) if recall_target < 1 else input_size
+    reduction = int(math.log2(max(input_size / max(tile, int(places)), 1)))
+    if reduction == 0:
+        return n
+    reduction = min(reduction, (n // tile - 1).bit_length())
+    return min(n, -(-n // (tile << reduction)) * tile)
+
+
 def _approx_aval(
-    x: ShapedArray, *, k: int, reduction_dimension: int, **params: Any
+    x: ShapedArray,
+    *,
+    k: int,
+    reduction_dimension: int,
+    recall_target: float,
+    reduction_input_size_override: int,
+    aggregate_to_topk: bool,
+    is_max_k: bool,
 ) -> list[ShapedArray]:
     axis = reduction_dimension % len(x.shape)
-    return _top_k_aval(x, k=k, axis=axis)
+    avals = _top_k_aval(x, k=k, axis=axis)
+    if aggregate_to_topk:
+        return avals
+    n, override = x.shape[axis], reduction_input_size_override
+    if 0 <= override < n:
+        fail(
+            ValueError,
+            f"reduction_input_size_override is {override}, less than the {n} elements of "
+            f"dimension {axis}.",
+            "it is the size of the dimension over all devices that share it.",
+            "Pass that, or -1.",
+        )
+    left = _partial_size(n, len(x.shape), k, recall_target, override if override >= 0 else n)
+    return _top_k_aval(x, k=left, axis=axis)
 
 
 def _approx_lowering(
@@ -387,7 +429,7 @@ def approx_max_k(
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
     """The k largest along a dimension, and their indices. Exact here: `recall_target` is always
-    met.
+    met. Without `aggregate_to_topk` they are among more, as many as TPUs leave.
 
     >>> lax.approx_max_k(jnp.array([1.0, 5.0, 3.0]), 2)[0]
     Array([5., 3.], dtype=float32)
@@ -412,7 +454,7 @@ def approx_min_k(
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
     """The k smallest along a dimension, and their indices. Exact here: `recall_target` is always
-    met.
+    met. Without `aggregate_to_topk` they are among more, as many as TPUs leave.
 
     >>> lax.approx_min_k(jnp.array([1.0, 5.0, 3.0]), 2)[0]
     Array([1., 3.], dtype=float32)

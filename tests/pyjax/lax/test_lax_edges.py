@@ -197,3 +197,46 @@ def test_conversions_that_lose_nothing_do_not_warn() -> None:
         assert z.astype(bool).tolist() == [True]
         assert z.astype(np.complex64).tolist() == [3 + 2j]
         assert pyjax.grad(lambda x: jnp.real(x * (1 + 2j)))(1.0) == 1
+
+
+# Shape, k, recall target, size over all devices (-1: this one's), and what JAX 0.10.2 leaves.
+LEFT = [
+    ((10,), 3, 0.95, -1, 10),
+    ((1024,), 1, 0.95, -1, 1024),
+    ((1025,), 1, 0.95, -1, 1024),
+    ((1025,), 2, 0.95, -1, 1025),
+    ((2048,), 50, 0.99, -1, 2048),
+    ((2048,), 50, 0.95, -1, 1024),
+    ((5000,), 2, 0.95, -1, 2048),
+    ((100_000,), 50, 0.99, -1, 7168),
+    ((3, 1000), 10, 0.95, -1, 256),
+    ((3, 1025), 10, 0.95, -1, 384),
+    ((3, 5000), 50, 0.95, -1, 1280),
+    ((3, 70_000), 700, 0.95, -1, 17_536),
+    ((3, 1000), 3, 1.0, -1, 1000),
+    ((6000,), 2, 0.9, 6000, 2048),
+    ((6000,), 2, 0.9, 12_000, 1024),
+    ((9000,), 2, 0.9, 9_000_000, 2048),
+    ((3, 2000), 2, 0.9, 4000, 128),
+]
+
+
+@pytest.mark.parametrize("shape, k, recall, size, left", LEFT)
+def test_elements_that_an_approximate_top_k_leaves(shape, k, recall, size, left):
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    for function, sign in ((lax.approx_max_k, -1), (lax.approx_min_k, 1)):
+        values, indices = function(
+            x,
+            k,
+            recall_target=recall,
+            reduction_input_size_override=size,
+            aggregate_to_topk=False,
+        )
+        order = np.argsort(sign * x, kind="stable")[..., :left]
+        np.testing.assert_array_equal(indices, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order, -1))
+
+
+def test_the_size_over_all_devices_is_not_less_than_one_devices():
+    with pytest.raises(ValueError, match=r"override is 5, less than the 9 elements of dimension 0"):
+        lax.approx_max_k(np.zeros(9), 2, reduction_input_size_override=5, aggregate_to_topk=False)
