@@ -47,6 +47,13 @@ def ratio(each: Measured, quantity: Quantity) -> float:
     return ours / theirs if theirs else math.nan
 
 
+def kept(each: Measured) -> float:
+    """pyjax's first call in a second process / JAX's without anything on disk."""
+    if set(each.figures) != {"pyjax", "jax"}:
+        return math.nan
+    return each.figures["pyjax"].warm / each.figures["jax"].cold
+
+
 def geometric_mean(values: Iterable[float]) -> float:
     """Of those that are numbers; NaN of none.
 
@@ -62,7 +69,8 @@ Ratios are pyjax / JAX: below 1 pyjax is faster, or needs less. *steady*: the me
 turn; *cold*: the first call, with an empty cache on disk, and what comes with the installation of
 each package: the machine code of JAX's wheel, and pyjax's library routines where they were compiled
 ahead (`pyjax precompile`); *warm*: the first call of a process after
-the cold one; *peak*: what one call adds to the resident memory (at least 1 MiB); *beside n*: the
+the cold one, of JAX with its cache on disk, too, and *warm / cold*: pyjax's beside JAX's cold call,
+as where JAX has no cache, which is off unless it is asked for; *peak*: what one call adds to the resident memory (at least 1 MiB); *beside n*: the
 mean of calls beside n processes that compute all the time; *stretch n*: how many times as long as
 alone that is, for pyjax and for JAX. Programs that are not compiled as a whole have no *warm* and
 no *beside*.
@@ -123,10 +131,11 @@ def _number(value: float) -> str:
 
 def _means(done: Sequence[Measured], groups: Sequence[str]) -> str:
     stretches = [f"stretch {c}: pyjax, JAX" for c in BUSY]
-    lines = _head(["group", "programs", *QUANTITIES, *stretches])
+    lines = _head(["group", "programs", *QUANTITIES, "warm / cold", *stretches])
     for group in (*groups, "all"):
         inside = [e for e in done if group in (e.program.group, "all")]
         means = [_number(geometric_mean(ratio(e, q) for e in inside)) for q in QUANTITIES.values()]
+        means.append(_number(geometric_mean(map(kept, inside))))
         for count in BUSY:
             both = [
                 geometric_mean(_stretch(count)(e.figures[p]) for e in inside if p in e.figures)
