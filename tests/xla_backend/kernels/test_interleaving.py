@@ -3,11 +3,8 @@ verifier, run by the interpreter."""
 
 import numpy as np
 import pytest
-from native_checks import arguments_of, check_text, module_of
+from native_checks import check_text, fused, module_of
 
-from xla_backend.compile_options import CompileOptions
-from xla_backend.hlo.opcode import Opcode
-from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.interpreter import run_kernel
 from xla_backend.kernels.ir import Kernel, Loop
 from xla_backend.kernels.printer import kernel_to_text
@@ -17,20 +14,6 @@ from xla_backend.kernels.schedule.interleaving import interleave
 from xla_backend.kernels.schedule.splitting import ScheduleError
 from xla_backend.kernels.schedule.turns import vectorise_in_turns
 from xla_backend.kernels.verifier import verify_kernel
-from xla_backend.targets.cpu.pipeline import build_pipeline
-
-
-def fused(body: str) -> tuple[Kernel, list[np.ndarray], list[np.ndarray]]:
-    """The kernel of a program that is one fusion, its operands, and what it gives."""
-    module = module_of(body)
-    arguments = arguments_of(module)
-    build_pipeline(CompileOptions()).run(module)
-    (node,) = (n for n in module.entry if n.opcode is Opcode.FUSION)
-    kernel = lower(node, "k")
-    sources = [o.operands[0] if o.opcode is Opcode.RESHAPE else o for o in node.operands]
-    values = [arguments[o.parameter_number] for o in sources]
-    return kernel, values, run_kernel(kernel, values, node.shape.flatten())
-
 
 STACKED = {
     "two": (

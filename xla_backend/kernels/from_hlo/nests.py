@@ -9,11 +9,12 @@ from typing import Any
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.kernels.builder import real_type
 from xla_backend.kernels.from_hlo.attribute_access import attrs
-from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices
+from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices, parts
 from xla_backend.kernels.from_hlo.first_extremes import direction_of
 from xla_backend.kernels.from_hlo.iteration_space import IterationSpace
-from xla_backend.kernels.from_hlo.reductions import Reduction
+from xla_backend.kernels.from_hlo.reductions import Reduction, as_elements
 from xla_backend.kernels.index import ZERO, Index, delinearize, linearize
 from xla_backend.kernels.ir import Buffer, BufferRole, Combiner, Value
 
@@ -92,6 +93,7 @@ class ReductionGroup:
             for n, operands in zip(nodes, self.operands)
         ]
         self.reals = [t for m in self.members for t in m.reals]
+        self.carried = [t for m in self.members for t in m.carried]
 
     @property
     def lanes_allowed(self) -> bool:
@@ -315,26 +317,29 @@ class ReductionNest:
         kept_total = math.prod(self.kept_dims)
         count = blocks + (1 if rest else 0)
         serial = sum(1 for buffer in b.kernel.buffers if buffer.role is BufferRole.SCRATCH)
+        types = self.group.carried
+        sizes = [count * kept_total * (2 if t.is_complex else 1) for t in types]
         partials = [
-            b.buffer(f"partial{serial + i}", t, count * kept_total, BufferRole.SCRATCH, serial + i)
-            for i, t in enumerate(self.group.reals)
+            b.buffer(f"partial{i}", real_type(t), size, BufferRole.SCRATCH, i)
+            for i, (t, size) in enumerate(zip(types, sizes), serial)
         ]
         starts = self.group.block_inits()
         block, _ = b.open_loop(blocks, independent=True)
         values, at = self._loops(groups, flags, starts, (chunk, block * chunk))
-        for partial, value in zip(partials, values):
-            b.store(partial, block * kept_total + at, (value,))
+        for partial, element in zip(partials, as_elements(types, values)):
+            self.e.store(partial, block * kept_total + at, element)
         close_loops(self.e, flags.count(False) + 1)
         if rest:
             start = Index({}, chunk * blocks)
             values, at = self._loops(groups, flags, starts, (rest, start))
-            for partial, value in zip(partials, values):
-                b.store(partial, at + blocks * kept_total, (value,))
+            for partial, element in zip(partials, as_elements(types, values)):
+                self.e.store(partial, at + blocks * kept_total, element)
             close_loops(self.e, flags.count(False))
         linear = open_loops(self.e, [kept_total])
         block, carried = b.open_loop(count, inits=self.group.inits())
-        loaded = [b.load(p, block * kept_total + linear, mutable=True) for p in partials]
-        result = b.close_loop(self.group.combine(carried, loaded))
+        place = block * kept_total + linear
+        loaded = [self.e.load(p, place, t, mutable=True) for p, t in zip(partials, types)]
+        result = b.close_loop(self.group.combine(carried, parts(loaded)))
         self._store(result, linear)
         close_loops(self.e, 1)
 

@@ -87,25 +87,14 @@ class Reduction:
         """Carried values as elements, one for each operand of the reduction."""
         if self.widened:
             return [self.e.builder.compute(Opcode.CONVERT, self.types[0], values)]
-        return self._group(values)
-
-    def _group(self, values: Sequence[Value]) -> list[Element]:
-        result: list[Element] = []
-        position = 0
-        for t in self.carried:
-            if t.is_complex:
-                result.append((values[position], values[position + 1]))
-                position += 2
-            else:
-                result.append(values[position])
-                position += 1
-        return result
+        return as_elements(self.carried, values)
 
     def combine(self, lhs: Sequence[Value], rhs: Sequence[Value]) -> list[Value]:
         if self.widened:
             assert self.opcode is not None
             return [self.e.builder.compute(self.opcode, P.F32, (lhs[0], rhs[0]))]
-        result = self.e.apply(self.computation, self._group(lhs) + self._group(rhs))
+        elements = [e for side in (lhs, rhs) for e in as_elements(self.carried, side)]
+        result = self.e.apply(self.computation, elements)
         return parts(result)
 
     def accumulate(self, carried: Sequence[Value], values: Sequence[Value]) -> list[Value]:
@@ -116,6 +105,12 @@ class Reduction:
 
     def combiner(self) -> Combiner:
         return self.e.builder.combiner(self.reals, self.combine, commutes=self.commutes)
+
+
+def as_elements(types: Sequence[P], values: Sequence[Value]) -> list[Element]:
+    """Real values as elements of these types, of which complex ones have two."""
+    rest = iter(values)
+    return [(next(rest), next(rest)) if t.is_complex else next(rest) for t in types]
 
 
 def reduce_over(

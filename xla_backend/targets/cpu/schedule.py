@@ -33,6 +33,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.lane_patterns import lane_offsets, pieces_of, turns_of
 from xla_backend.kernels.schedule.blocks import bind_to_grid
+from xla_backend.kernels.schedule.components import join_components
 from xla_backend.kernels.schedule.interchange import interchange
 from xla_backend.kernels.schedule.interleaving import interleave
 from xla_backend.kernels.schedule.lanes import overlap, overlapping, vectorise
@@ -269,6 +270,8 @@ def schedule(
         done("peel", kernel)
     if interleave(kernel):
         done("interleave", kernel)
+    if join_components(kernel):
+        done("join_components", kernel)
     if interchange(kernel):
         done("interchange", kernel)
     if join_short_rows(

@@ -14,13 +14,16 @@ from filecheck.parser import Parser, pattern_for_opts
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.from_hlo.lower import can_lower, lower
 from xla_backend.kernels.interpreter import run_kernel
+from xla_backend.kernels.ir import Kernel
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.pipeline import build_pipeline
 
 _TOLERANCE = {
     P.F64: 1e-13, P.F32: 4e-6, P.F16: 2e-3, P.BF16: 1.6e-2, P.C64: 1e-5, P.C128: 1e-12,
@@ -76,6 +79,18 @@ def assert_close(got: np.ndarray, want: np.ndarray, type: P, scale: float = 1.0)
     g, w = got.astype(wide), want.astype(wide)
     tolerance = _TOLERANCE.get(type, 0.3) * scale
     np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+def fused(body: str, called: str = "") -> tuple[Kernel, list[np.ndarray], list[np.ndarray]]:
+    """The kernel of a program that is one fusion, its operands, and what it gives."""
+    module = module_of(body, called)
+    arguments = arguments_of(module)
+    build_pipeline(CompileOptions()).run(module)
+    (node,) = (n for n in module.entry if n.opcode is Opcode.FUSION)
+    kernel = lower(node, "k")
+    sources = [o.operands[0] if o.opcode is Opcode.RESHAPE else o for o in node.operands]
+    values = [arguments[o.parameter_number] for o in sources]
+    return kernel, values, run_kernel(kernel, values, node.shape.flatten())
 
 
 def check_native(
