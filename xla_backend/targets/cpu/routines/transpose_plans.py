@@ -49,8 +49,8 @@ BLOCK_BYTES = 5 << 12
 STAGE_BYTES = 1 << 18
 # What the last block may have more than others, rather than that there is a very small one.
 SPARE_BYTES = 64
-# Larger units are rows that are written as they are.
-_LARGE_UNIT = 512
+# Units of more bytes are copied one after another along the result, and large ones in whole lines.
+_SHORT_UNIT, _LARGE_UNIT = 128, 512
 # Results of more bytes than caches hold are written past them if they have rows of this many.
 _PAST_CACHES = 8 << 20
 _LONG_ROW = 1 << 10
@@ -171,9 +171,11 @@ def _squares(
     if not _worth_blocks(across, along, unit, in_tiles):
         return None
     size = unit * _count(by_target)
-    if unit >= _LARGE_UNIT:
+    if unit > _SHORT_UNIT:
         most = max(1, BLOCK_BYTES // unit)
-        return _numbers("transpose_rows", unit, by_target, across, along, 1, most, LINE)
+        routine = "transpose_rows" if unit >= _LARGE_UNIT else "transpose_units"
+        pitch = _pitch(most, unit)
+        return _numbers(routine, unit, by_target, across, along, 1, most, pitch)
     if size >= _PAST_CACHES:
         wanted_along, wanted_across = _MADE_FIRST.get(unit, _MADE_FIRST_OF_OTHERS)
     elif unit > PART:

@@ -408,8 +408,7 @@ def _units(task: Task) -> None:
 
     def one_row(number: str, move: Callable[[str, str], None]) -> None:
         row, column = task.source(number), w.imul(number, unit)
-        with w.loop("0", w.imul(task.across, unit), LINE) as line:
-            ask_for(task, w.gep("i8", row, line.index))
+        _ask_for_all(task, row, w.imul(task.across, unit))
         with w.loop("0", task.across) as right:
             place = w.load("ptr", w.gep("ptr", places, right.index))
             move(w.gep("i8", place, column), w.gep("i8", row, w.imul(right.index, unit)))
@@ -423,7 +422,9 @@ def _units(task: Task) -> None:
                 column = w.imul(right.index, unit)
                 with w.loop("0", task.along) as down:
                     here = w.gep("i8", place, w.imul(down.index, unit))
-                    move(here, w.gep("i8", task.source(down.index), column))
+                    there = w.gep("i8", task.source(down.index), column)
+                    _ask_for_all(task, there, unit)
+                    move(here, there)
             return []
 
         return loops
@@ -471,7 +472,15 @@ def _rows(task: Task) -> None:
     addresses(task, task.targets, target, "across", task.across_start, task.across)
     with w.loop("0", task.across) as right, w.loop("0", task.along) as down:
         place = w.gep("i8", task.target(right.index), w.imul(down.index, unit))
-        write(task, place, w.gep("i8", task.source(down.index), w.imul(right.index, unit)), unit)
+        there = w.gep("i8", task.source(down.index), w.imul(right.index, unit))
+        _ask_for_all(task, there, unit)
+        write(task, place, there, unit)
+
+
+def _ask_for_all(task: Task, place: str, size: str) -> None:
+    """Ask for what the next block reads in place of so many bytes."""
+    with task.w.loop("0", size, LINE) as line:
+        ask_for(task, task.w.gep("i8", place, line.index))
 
 
 def register() -> None:
