@@ -9,6 +9,7 @@ one place in all other dimensions. A group is one dimension, or a few where the 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -56,7 +57,7 @@ _PAST_CACHES = 8 << 20
 _LONG_ROW = 1 << 10
 
 FIELDS = (
-    "unit", "staged", "past", "size",
+    "unit", "staged", "past", "tall", "size",
     "across", "along", "most_across", "most_along", "pitch", "ahead",
     *(f"{name}{k}" for k in range(DIGITS) for name in ("across_size", "across_step")),
     *(f"{name}{k}" for k in range(DIGITS) for name in ("along_size", "along_step")),
@@ -189,8 +190,8 @@ def _squares(
         most_across = max(1, min(_count(across), area // most_along, MOST_ROWS))
     elif _count(across) < wanted_across // unit:
         most_along = max(1, min(_count(along), area // most_across, MOST_ROWS))
-    apart = _WAYS * _PAGE // _in_page(across[0].target)
-    most_across = min(most_across, max(apart, LINE // unit, lanes))
+    tall = _fit(along[0], "source", LINE // unit, 1) is None
+    most_across, staged = _rows_of_block(unit, across, along, most_across, tall)
     if unit <= PART or size >= _PAST_CACHES:
         # Maybe they are made first.
         rows = min(_count(across), PART) + PART
@@ -198,7 +199,9 @@ def _squares(
         most_across = min(most_across, STAGE_BYTES // _pitch(most_along, unit) - PART)
     pitch = _pitch(most_along, unit)
     routine = f"transpose_{unit}" if unit in SQUARES else "transpose_units"
-    return _numbers(routine, unit, by_target, across, along, most_across, most_along, pitch)
+    return _numbers(
+        routine, unit, by_target, across, along, most_across, most_along, pitch, staged, tall
+    )
 
 
 def _lanes(unit: int) -> int:
@@ -223,27 +226,39 @@ def _worth_blocks(across: Sequence[_Dim], along: Sequence[_Dim], unit: int, in_t
     return not even or (size >= _EVEN_BLOCK and not meet)
 
 
-def _needs_stage(
-    routine: str, unit: int, across: Sequence[_Dim], along: Sequence[_Dim], most_across: int
-) -> bool:
-    """Whether a block is to be made before it is written: more may be made than is wanted, and rows
-    that are powers of two apart meet in the same places of a cache."""
-    if routine == "transpose_units":
-        return False
-    if unit in SQUARES and SQUARES[unit] > unit:
-        return True
-    if not routine.startswith("transpose_") or routine == "transpose_rows":
-        return False
-    meet = most_across * _in_page(across[0].target) > _WAYS * _PAGE
-    meet = meet and unit * _count(along) > LINE and unit < _WHOLE_LINES
-    return meet or min(_count(across), _count(along)) < _lanes(unit)
+def _rows_of_block(
+    unit: int, across: Sequence[_Dim], along: Sequence[_Dim], most_across: int, tall: bool
+) -> tuple[int, bool]:
+    """How many rows of the result a block has, `most_across` at most, and whether it is to be made
+    before it is written: more may be made than is wanted, and rows that meet in the same places of
+    a cache are there no more when they go on."""
+    step, least = across[0].target, max(LINE // unit, _lanes(unit))
+    # Rows that do not begin with a line have two lines where a square goes on. (Of small units,
+    # which stay longer in one, that makes no difference.)
+    small = unit < _WHOLE_LINES
+    fit = _fit(across[0], "target", most_across, 1 if small or step % LINE == 0 else 2)
+    if unit not in SQUARES:
+        return max(fit or most_across, least), False
+    staged = min(_count(across), _count(along)) < _lanes(unit)
+    if fit is None or fit >= least:
+        return fit or most_across, staged
+    if unit * _count(along) <= LINE:
+        return min(most_across, least), staged
+    if tall and small and step % LINE == 0 and math.gcd(step, _PAGE) <= _MEETING:
+        return min(most_across, least), staged  # whole lines, written once
+    return min(most_across, max(LINE, least)), True
 
 
-def _in_page(step: int) -> int:
-    """Of each page, the bytes in which only one of the rows that are so far apart begins. Rows that
-    miss a page by a few bytes begin in one line, as if they were a page apart."""
-    missed = min(step % _PAGE, -step % _PAGE)
-    return _PAGE if missed * _WAYS < LINE else math.gcd(step, _PAGE)
+def _fit(dim: _Dim, array: str, rows: int, lines: int) -> int | None:
+    """Of so many rows, which are lines of the nearest cache, how many it has room for where they
+    begin; None: for all."""
+    step, starts = getattr(dim, array), Counter[int]()
+    for row in range(min(rows, dim.size)):
+        place = row * step % _PAGE // LINE
+        starts[place] += lines
+        if starts[place] > _WAYS:
+            return row
+    return None
 
 
 def _pitch(along: int, unit: int) -> int:
@@ -303,17 +318,20 @@ def _numbers(
     most_across: int,
     most_along: int,
     pitch: int,
+    staged: bool = False,
+    tall: bool = False,
 ) -> Plan | None:
     others = [d for d in reversed(by_target) if d not in across and d not in along]
     if len(others) > OTHERS:
         return None
     size = unit * _count(by_target)
     past = int(size >= _PAST_CACHES and unit * _count(along) >= _LONG_ROW)
-    staged = past or _needs_stage(routine, unit, across, along, most_across)
-    ahead = most_across * unit
-    if staged or _count(across) <= most_across:
-        ahead = most_along * along[0].source
-    numbers = [unit, int(staged), past, size, _count(across), _count(along)]
+    staged = staged or bool(past)
+    ahead = 0
+    if size >= _PAST_CACHES:
+        behind = staged or _count(across) <= most_across
+        ahead = most_along * along[0].source if behind else most_across * unit
+    numbers = [unit, int(staged), past, int(tall), size, _count(across), _count(along)]
     numbers += [most_across, most_along, pitch, ahead]
     for group, step in ((across, "target"), (along, "source")):
         digits = [(d.size, getattr(d, step)) for d in group]

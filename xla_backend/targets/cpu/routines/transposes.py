@@ -13,8 +13,11 @@ between rows do no harm, and what is made may be wider than what is kept. Rows o
 the next block reads are asked for while this one is made.
 
 Units that are no power of two are padded in registers: squares are those of the next one, whose
-rows are spread as they are read, and pushed together as they are written. So more is read and
-written than the units are; what is behind them is made later.
+rows are spread as they are read, and pushed together as they are written. So more is read than the
+units are, but not written.
+
+Units of one and two bytes have too few in a part for whole registers of the result, where a
+register holds several parts: then parts of several rows are put together in it as they are read.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ from xla_backend.targets.cpu.routines.transpose_writing import make_places, writ
 # Of two registers of four parts: the first or last two of each; every other one.
 _HALVES = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
 _ALTERNATE = ((0, 1, 4, 5, 8, 9, 12, 13), (2, 3, 6, 7, 10, 11, 14, 15))
+_PART = vector("i8", PART)
 
 
 # -- squares ---------------------------------------------------------------------------------------
@@ -88,22 +92,39 @@ def _all_squares(task: Task, unit: int, groups: int, places: str) -> None:
     w, lanes = task.w, PART // SQUARES[unit]
     parts, rows = task.width // PART, lanes * groups
     wide = w.op("and", "i64", task.across, str(-(lanes * parts)))
-    tall = w.op("and", "i64", task.along, str(-rows))
     last_across = w.imax(w.isub(task.across, lanes), 0)
     last_along = w.imax(w.isub(task.along, lanes), 0)
-    narrow = w.cmp("eq", "i64", wide, "0")
-    with w.loop("0", tall, rows) as down:
+    narrow = w.op("and", "i1", w.cmp("eq", "i64", wide, "0"), _asks(task))
+
+    def ask_if_narrow(row: str, count: int) -> None:
         with w.if_(narrow):
-            for k in range(rows):
-                ask_for(task, task.source(w.iadd(down.index, k)))
-        with w.loop("0", wide, lanes * parts) as right:
-            _square(task, unit, groups, parts, down.index, right.index, places)
-        with w.loop(wide, task.across, lanes) as right:
-            at = w.imin(right.index, last_across)
-            with w.loop("0", str(rows), lanes) as group:
-                _square(task, unit, 1, 1, w.iadd(down.index, group.index), at, places)
-    with w.loop(tall, task.along, lanes) as down:
+            for k in range(count):
+                ask_for(task, task.source(w.iadd(row, k)))
+
+    done = "0"
+    if groups < parts:
+        # No square has rows enough for a whole register of the result, so parts of more rows do.
+        done = w.op("and", "i64", task.along, str(-lanes * parts))
+        done = w.select(w.cmp("ne", "i64", task.number("tall"), "0"), "i64", done, "0")
+        with w.loop("0", done, lanes * parts) as down:
+            with w.if_(_asks(task)):
+                _ask_for_rows(task, unit, down.index, lanes * parts)
+            with w.loop("0", task.across, lanes) as right:
+                at = w.imin(right.index, last_across)
+                _tall_square(task, unit, down.index, at, places)
+    if groups > 1:
+        begin, done = done, w.op("and", "i64", task.along, str(-rows))
+        with w.loop(begin, done, rows) as down:
+            ask_if_narrow(down.index, rows)
+            with w.loop("0", wide, lanes * parts) as right:
+                _square(task, unit, groups, parts, down.index, right.index, places)
+            with w.loop(wide, task.across, lanes) as right:
+                at = w.imin(right.index, last_across)
+                with w.loop("0", str(rows), lanes) as group:
+                    _square(task, unit, 1, 1, w.iadd(down.index, group.index), at, places)
+    with w.loop(done, task.along, lanes) as down:
         row = w.imin(down.index, last_along)
+        ask_if_narrow(row, lanes)
         with w.loop("0", wide, lanes * parts) as right:
             _square(task, unit, 1, parts, row, right.index, places)
         with w.loop(wide, task.across, lanes) as right:
@@ -117,13 +138,15 @@ def _square(task: Task, unit: int, groups: int, parts: int, row: str, at: str, p
     ty = _register(padded, parts * lanes)
     offset = w.imul(at, unit)
     made: list[list[str]] = []
+    if parts > 1:
+        with w.if_(_asks(task)):
+            for k in range(groups * lanes):
+                ask_for(task, w.gep("i8", task.source(w.iadd(row, k)), offset))
     for group in range(groups):
         registers = []
         for k in range(lanes):
             place = w.gep("i8", task.source(w.iadd(row, group * lanes + k)), offset)
             registers.append(_spread(w, ty, unit, place))
-            if parts > 1:
-                ask_for(task, place)
         made.append(interleaved(w, ty, registers, lanes))
     whole = vector("i64", parts * 2)
     columns = [[w.cast("bitcast", ty, group[k], whole) for group in made] for k in range(lanes)]
@@ -139,6 +162,46 @@ def _square(task: Task, unit: int, groups: int, parts: int, row: str, at: str, p
                 if groups < parts:
                     kept = w.shuffle(whole, register, "poison", range(first, first + 2 * groups))
                 _pushed_together(w, unit, groups, kept, place)
+
+
+def _tall_square(task: Task, unit: int, row: str, at: str, places: str) -> None:
+    """A part of as many rows as a register has units. They are put together as they are read, so
+    that whole registers are written."""
+    w, lanes, parts = task.w, PART // unit, task.width // PART
+    ty, offset = _register(unit, parts * lanes), w.imul(at, unit)
+    registers = []
+    for k in range(lanes):
+        rows = [w.iadd(row, part * lanes + k) for part in range(parts)]
+        read = [w.load(_PART, w.gep("i8", task.source(r), offset), 1) for r in rows]
+        register = _joined(w, read)
+        registers.append(w.cast("bitcast", vector("i8", task.width), register, ty))
+    for k, register in enumerate(interleaved(w, ty, registers, lanes)):
+        place = w.load("ptr", w.gep("ptr", places, w.iadd(at, k)))
+        w.store(ty, register, w.gep("i8", place, w.imul(row, unit)), 1)
+
+
+def _asks(task: Task) -> str:
+    """Whether what the next block reads is asked for."""
+    return task.w.cmp("ne", "i64", task.number("ahead"), "0")
+
+
+def _ask_for_rows(task: Task, unit: int, row: str, count: int) -> None:
+    """Ask for some rows of the next block."""
+    w = task.w
+    with w.loop(row, w.iadd(row, count)) as loop:
+        place = task.source(loop.index)
+        with w.loop("0", w.imul(task.across, unit), LINE) as line:
+            ask_for(task, w.gep("i8", place, line.index))
+
+
+def _joined(w: FunctionWriter, registers: list[str], size: int = PART) -> str:
+    """Registers of so many bytes, side by side in one."""
+    while len(registers) > 1:
+        pairs = zip(registers[::2], registers[1::2])
+        ty = vector("i8", size)
+        registers = [w.shuffle(ty, a, b, range(2 * size)) for a, b in pairs]
+        size *= 2
+    return registers[0]
 
 
 def _spread(w: FunctionWriter, ty: str, unit: int, place: str) -> str:
@@ -158,17 +221,11 @@ def _spread(w: FunctionWriter, ty: str, unit: int, place: str) -> str:
     for part in range(0, parts, at_once):
         read = w.load(whole, w.gep("i8", place, part * lanes * unit), 1)
         registers.append(w.shuffle(whole, read, "poison", picks))
-    size = PART * at_once
-    while len(registers) > 1:
-        pairs = zip(registers[::2], registers[1::2])
-        registers = [w.shuffle(vector("i8", size), a, b, range(2 * size)) for a, b in pairs]
-        size *= 2
-    return w.cast("bitcast", vector("i8", size), registers[0], ty)
+    return w.cast("bitcast", vector("i8", PART * parts), _joined(w, registers, PART * at_once), ty)
 
 
 def _pushed_together(w: FunctionWriter, unit: int, parts: int, register: str, place: str) -> None:
-    """Stores the units of so many parts, without what they are padded with; behind them, anything
-    may be written to the end of the register."""
+    """Stores the units of so many parts, without what they are padded with, and nothing else."""
     ty, padded = vector("i64", 2 * parts), SQUARES[unit]
     if padded == unit:
         w.store(ty, register, place, 1)
@@ -182,9 +239,23 @@ def _pushed_together(w: FunctionWriter, unit: int, parts: int, register: str, pl
             for n in range(part * lanes, (part + at_once) * lanes)
             for byte in range(unit)
         ]
-        picks += [-1] * (at_once * PART - len(picks))
-        stored = w.shuffle(whole, units, "poison", picks)
-        w.store(vector("i8", len(picks)), stored, w.gep("i8", place, part * lanes * unit), 1)
+        here = w.gep("i8", place, part * lanes * unit)
+        if w.target.has_masked_moves(8):
+            ty, size = vector("i8", PART * at_once), len(picks)
+            stored = w.shuffle(whole, units, "poison", picks + [-1] * (PART * at_once - size))
+            mask = ", ".join(f"i1 {str(k < size).lower()}" for k in range(PART * at_once))
+            w.masked_store(ty, stored, here, f"<{mask}>")
+            continue
+        done = 0
+        while done < len(picks):  # in pieces that are powers of two
+            size = 1 << (len(picks) - done).bit_length() - 1
+            ty, here_picks = vector("i8", size), picks[done : done + size]
+            if size == 1:
+                piece = w.extract(whole, units, here_picks[0])
+            else:
+                piece = w.shuffle(whole, units, "poison", here_picks)
+            w.store(ty, piece, w.gep("i8", here, done), 1)
+            done += size
 
 
 def _register(unit: int, count: int) -> str:

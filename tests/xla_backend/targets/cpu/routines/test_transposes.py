@@ -174,6 +174,62 @@ def test_rows_that_nearly_meet_in_caches(rows):
     assert check((rows, 48), (1, 0), 1)
 
 
+@pytest.mark.parametrize(
+    "shape, element, staged, tall",
+    [
+        ((1000, 1000), 1, 0, 1),
+        ((1000, 1000), 4, 0, 1),
+        # Of 1,023 bytes, every fourth begins in the same line; of 8,184, eight in a line.
+        ((1023, 769), 2, 1, 1),
+        ((1023, 769), 4, 1, 1),
+        ((1023, 769), 8, 1, 1),
+        ((4097, 333), 4, 1, 1),
+        # Whole lines, each written once.
+        ((3072, 768), 1, 0, 1),
+        # The operand's rows meet, too.
+        ((1024, 1024), 1, 1, 0),
+        # Fewer rows do not.
+        ((100, 10_000), 1, 0, 1),
+        ((50, 20_000), 4, 0, 1),
+    ],
+    ids=str,
+)
+def test_rows_that_meet_are_made_first(shape, element, staged, tall):
+    p = dict(zip(FIELDS, plan(shape, (1, 0), element).numbers, strict=True))
+    assert (p["staged"], p["tall"]) == (staged, tall)
+    assert check(shape, (1, 0), element)
+
+
+@pytest.mark.parametrize("element", [1, 2])
+@pytest.mark.parametrize("staged", [0, 1])
+@pytest.mark.parametrize("tall", [0, 1])
+def test_parts_of_many_rows(element, staged, tall):
+    """With and without the squares that put together parts of rows; with what is left behind them,
+    on each instruction set."""
+    change = lambda found: changed(found, staged=staged, tall=tall)
+    for target in (None, *older_targets()):
+        for shape in ((64, 64), (129, 16), (203, 77), (1100, 33)):
+            assert check(shape, (1, 0), element, target, change)
+
+
+@pytest.mark.parametrize("ahead", [0, 1 << 12])
+@pytest.mark.parametrize("element", SQUARES)
+def test_what_the_next_block_reads_is_asked_for(element, ahead):
+    """It may be beyond the operand, where asking for it does no harm."""
+    for shape in ((150, 90), (300, 20), (20, 300)):
+        assert check(shape, (1, 0), element, change=lambda found: changed(found, ahead=ahead))
+
+
+@pytest.mark.parametrize("unit", [unit for unit, padded in SQUARES.items() if padded != unit])
+@pytest.mark.parametrize("staged", [0, 1])
+def test_padding_is_not_written(unit, staged):
+    """Neither behind the result nor over what is written before."""
+    change = lambda found: changed(found, staged=staged)
+    for target in (None, *older_targets()):
+        for shape in ((65, 70), (130, 19)):
+            assert check((*shape, unit), (1, 0, 2), 1, target, change)
+
+
 def test_units_of_several_elements_that_meet_in_caches():
     """Code for the sizes would move them in loops of so few rounds."""
     assert plan((1024, 1024, 2), (1, 0, 2), 4) is not None
