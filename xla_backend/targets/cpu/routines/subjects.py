@@ -28,6 +28,7 @@ from xla_backend.targets.cpu.routines import (
     small_reflectors,
     small_singular,
     sort,
+    transpose_shuffles,
     transposes,
     workspace,
 )
@@ -54,6 +55,7 @@ _SUBJECTS = (
     blocked_matrices,
     blocked_qr,
     lapack,
+    transpose_shuffles,
     transposes,
     workspace,
 )

@@ -9,7 +9,13 @@ from functools import partial
 import numpy as np
 
 from xla_backend.program.routines import Kind, Parameter, Routine
-from xla_backend.targets.cpu.routines.transpose_plans import DIGITS, FIELDS, routine_names
+from xla_backend.targets.cpu.routines.transpose_plans import (
+    DIGITS,
+    FIELDS,
+    SHUFFLE_FIELDS,
+    SHUFFLED,
+    routine_names,
+)
 
 
 def transpose_routines() -> Iterator[Routine]:
@@ -23,7 +29,7 @@ def transpose_routines() -> Iterator[Routine]:
 
 
 def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...]) -> None:
-    p = dict(zip(FIELDS, plan, strict=True))
+    p, table = dict(zip(FIELDS, plan)), plan[len(FIELDS) :]
     places = [np.zeros((), np.int64), np.zeros((), np.int64)]
 
     def add(size: int, *steps: int) -> None:
@@ -38,7 +44,11 @@ def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...
         for k in reversed(range(DIGITS)):
             steps = [p["unit"] * math.prod(sizes[:k]), p[f"{group}_step{k}"]]
             add(sizes[k], *(steps if beside == 0 else steps[::-1]))
-    if name.startswith("swapped"):
+    if name == SHUFFLED:
+        packed = np.array(table[len(SHUFFLE_FIELDS) :], np.int64).view(np.int16)
+        within = packed[: p["unit"]].astype(np.int64)  # of the first of those that are permuted
+        places = [places[0][..., None] + within, places[1][..., None] + np.arange(p["unit"])]
+    elif name.startswith("swapped"):
         across, along, unit = map(int, name.split("_")[1:])
         add(across, unit, along * unit)
         add(along, across * unit, unit)

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 # Bytes of units whose squares are transposed in registers, and of what is transposed for them: they
 # are padded where they are no power of two.
 SQUARES = {unit: 1 << (unit - 1).bit_length() for unit in range(1, 17)}
@@ -20,6 +22,11 @@ SQUARES = {unit: 1 << (unit - 1).bit_length() for unit in range(1, 17)}
 WOVEN = {1: 15, 2: 12, 4: 8, 8: 8, 16: 8}
 # Small blocks in which two dimensions are exchanged: sizes of these, and bytes of a block.
 _SWAPPED, _SWAPPED_BYTES = (*range(2, 13), 16, 32), 512
+# Blocks within which dimensions are put into any other order: the routine, and bytes of a block. As
+# many are permuted together as fill a register, MOST_TOGETHER at most. Units of 4 bytes and more
+# are moved as quickly one by one.
+SHUFFLED, SHUFFLED_BYTES = "shuffled_blocks", 640
+_LEAST_SHUFFLED, MOST_TOGETHER, _SHUFFLED_ALONE = 64, 32, 4
 # Bytes of registers that are transposed in parts of so many.
 PART = 16
 # Dimensions of a group, and others.
@@ -40,7 +47,7 @@ _WHOLE_LINES = 4
 # Rows that are so many bytes apart, or a multiple, meet more often than a square has rows.
 _MEETING = 1 << 10
 # Bytes of a block that is worth it, and of one that whole squares make up.
-_SMALLEST_BLOCK, _EVEN_BLOCK = 1 << 10, 1 << 13
+_SMALLEST_BLOCK, _EVEN_BLOCK = 1 << 9, 1 << 13
 # Rows that are long enough.
 _ROW_BYTES = 256
 # Rows of a block in either direction, at most, and bytes of one that is all in one piece.
@@ -64,6 +71,8 @@ FIELDS = (
     "others",
     *(f"{name}{k}" for k in range(OTHERS) for name in ("size", "from", "to")),
 )  # fmt: skip
+# Behind these: blocks that are permuted together, and their bytes.
+SHUFFLE_FIELDS = ("together", "bytes")
 
 
 class Plan(NamedTuple):
@@ -75,7 +84,11 @@ class Plan(NamedTuple):
 
 def routine_names() -> list[str]:
     """Of all routines that plans name."""
-    names = [f"transpose_{unit}" for unit in SQUARES] + ["transpose_units", "transpose_rows"]
+    names = [f"transpose_{unit}" for unit in SQUARES] + [
+        "transpose_units",
+        "transpose_rows",
+        SHUFFLED,
+    ]
     for unit, most in WOVEN.items():
         for few in range(2, most + 1):
             names += [f"apart_{few}_{unit}", f"together_{few}_{unit}"]
@@ -122,7 +135,7 @@ def plan(
         return None
     by_source = sorted(merged, key=lambda d: d.source)
     by_target = merged[::-1]
-    found = _woven(by_source, by_target, unit)
+    found = _woven(by_source, by_target, unit) or _shuffled(by_source, by_target, unit)
     return found or _squares(by_source, by_target, unit, in_tiles and unit == element)
 
 
@@ -275,7 +288,7 @@ def _woven(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | No
     apart = along.source == across.size * unit
     together = across.target == along.size * unit
     if apart and together and across.size in _SWAPPED and along.size in _SWAPPED:
-        return _swapped(by_target, across, along, unit)
+        return _swapped(by_source, by_target, unit)
     apart, together = (
         apart and across.size <= WOVEN[unit],
         together and along.size <= WOVEN[unit],
@@ -292,17 +305,52 @@ def _woven(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | No
     return _numbers(name, unit, by_target, [across], [along], *sizes, pitch)
 
 
-def _swapped(by_target: list[_Dim], across: _Dim, along: _Dim, unit: int) -> Plan | None:
+def _swapped(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | None:
     """In blocks that stay where they are."""
+    across, along = by_source[0], by_target[0]
     size = across.size * along.size * unit
     if size > _SWAPPED_BYTES:
         return None
     name = f"swapped_{across.size}_{along.size}_{unit}"
     others = [d for d in by_target if d not in (across, along)]
-    blocks = [d for d in others if d.source == d.target == size] or [_Dim(1, size, size)]
+    blocks = [d for d in others if d.source == d.target == size]
+    if not blocks:  # maybe larger ones do
+        found = _shuffled(by_source, by_target, unit)
+        if found is not None:
+            return found
+        blocks = [_Dim(1, size, size)]
     rest = [d for d in others if d not in blocks]
     most = BLOCK_BYTES // size
     return _numbers(name, size, [*blocks, *rest], [], blocks, 1, most, LINE)
+
+
+def _shuffled(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | None:
+    """In blocks that stay where they are, of any order of any dimensions."""
+    if unit % _SHUFFLED_ALONE == 0:
+        return None
+    # The smallest blocks of which there are enough side by side.
+    for count in range(2, len(by_source)):
+        size, blocks = unit * _count(by_source[:count]), by_target[count]
+        stays = blocks.source == blocks.target == size and blocks.size >= MOST_TOGETHER
+        if stays and {*by_source[:count]} == {*by_target[:count]}:
+            break
+    else:
+        return None
+    if size > SHUFFLED_BYTES:
+        return None
+    together = -(-_LEAST_SHUFFLED // size)
+    most = BLOCK_BYTES // size
+    found = _numbers(SHUFFLED, size, by_target[count:], [], [blocks], 1, most, LINE)
+    if found is None:
+        return None
+    places = np.arange(together, dtype=np.int64) * size
+    within = [*((d.size, d.source) for d in by_target[count - 1 :: -1]), (unit, 1)]
+    for extent, step in within:
+        places = places[..., None] + np.arange(extent) * step
+    packed = np.zeros(-(-places.size // 4) * 4, np.int16)
+    packed[: places.size] = places.reshape(-1)
+    table = (together, together * size, *packed.view(np.int64).tolist())
+    return found._replace(numbers=found.numbers + table)
 
 
 def _count(group: Sequence[_Dim]) -> int:

@@ -83,10 +83,13 @@ class Task:
         return self.w.load("ptr", self.w.gep("ptr", self.targets, row))
 
 
-def emit_routine(fill: Fill, spare: int, symbol: str, module: ModuleWriter) -> None:
-    """A routine. `fill` makes a block; the last one may have so many `spare` units more."""
+def emit_routine(
+    fill: Fill, spare: int, symbol: str, module: ModuleWriter, begin: Fill | None = None
+) -> None:
+    """A routine. `fill` makes a block; the last one may have so many `spare` units more. `begin`:
+    what a task does once."""
     task = f"{symbol}.blocks"
-    _emit_task(module, task, fill, spare)
+    _emit_task(module, task, fill, spare, begin)
     w = module.function(symbol, [("ptr", "in"), ("ptr", "out"), ("ptr", "plan")])
     number = lambda name: w.load("i64", w.gep("i64", "%plan", _NUMBER[name]), 8)
     blocks = w.imul(_pieces(w, number, "across", spare), _pieces(w, number, "along", spare))
@@ -115,9 +118,11 @@ def _pieces(w: FunctionWriter, number: Callable[[str], str], group: str, spare: 
     return w.op("udiv", "i64", w.isub(w.iadd(whole, most), 1), most)
 
 
-def _emit_task(module: ModuleWriter, name: str, fill: Fill, spare: int) -> None:
+def _emit_task(module: ModuleWriter, name: str, fill: Fill, spare: int, begin: Fill | None) -> None:
     w = module.function(name, [("ptr", "context"), ("i64", "task")], internal=True)
     task = Task(w)
+    if begin is not None:
+        begin(task)
     number = task.number
     first = w.imul("%task", task.context["each"])
     last = w.imin(w.iadd(first, task.context["each"]), task.context["blocks"])

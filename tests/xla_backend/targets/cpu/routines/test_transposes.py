@@ -18,7 +18,10 @@ from xla_backend.targets.cpu.routines.transpose_plans import (
     FIELDS,
     LINE,
     MOST_ROWS,
+    MOST_TOGETHER,
     PART,
+    SHUFFLED,
+    SHUFFLED_BYTES,
     SPARE_BYTES,
     SQUARES,
     STAGE_BYTES,
@@ -81,10 +84,15 @@ def check(shape, permutation, element, target=None, change=lambda found: found):
     return True
 
 
+def numbers_of(found):
+    """The numbers of a plan by their names, without its table."""
+    return dict(zip(FIELDS, found.numbers))
+
+
 def changed(found, **fields):
     """A plan with other numbers."""
-    numbers = dict(zip(FIELDS, found.numbers, strict=True)) | fields
-    return Plan(found.routine, tuple(numbers.values()))
+    numbers = numbers_of(found) | fields
+    return Plan(found.routine, (*numbers.values(), *found.numbers[len(FIELDS) :]))
 
 
 def past_caches(found):
@@ -138,6 +146,58 @@ def test_small_blocks_that_stay_where_they_are(sizes, element):
         assert check((n, *sizes), (0, 2, 1), element, change=change) or not swaps
 
 
+# Shapes and permutations; each block is as large as `SHUFFLED_BYTES` at most in bytes.
+_SHUFFLES = [
+    ((70, 31, 5), (0, 2, 1)),
+    ((70, 5, 31), (0, 2, 1)),
+    ((33, 31, 2), (0, 2, 1)),
+    ((32, 2, 31), (0, 2, 1)),
+    ((100, 13, 1, 20), (0, 3, 2, 1)),
+    ((95, 3, 17, 4), (0, 3, 2, 1)),
+    ((40, 3, 4, 5, 3), (0, 2, 1, 4, 3)),
+    ((3, 2, 37, 2, 17, 3), (1, 0, 2, 4, 3, 5)),
+    ((2, 3, 64, 13, 7), (1, 0, 2, 4, 3)),
+    ((150, 21, 15), (0, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("element", [1, 2])
+@pytest.mark.parametrize("case", _SHUFFLES, ids=str)
+def test_any_order_within_small_blocks(case, element):
+    """On each instruction set, with what is left behind those that are permuted together."""
+    for target in (None, *older_targets()):
+        for change in (lambda found: found, past_caches):
+            assert plan(*case, element).routine == SHUFFLED
+            assert check(*case, element, target, change)
+
+
+def test_which_small_blocks_are_permuted():
+    def routine(shape, permutation, element):
+        found = plan(shape, permutation, element)
+        return found and found.routine
+
+    rows = SHUFFLED_BYTES // 17
+    assert routine((500, rows, 17), (0, 2, 1), 1) == SHUFFLED
+    assert routine((500, rows + 1, 17), (0, 2, 1), 1) != SHUFFLED
+    # Those of other sizes have code of their own.
+    assert routine((500, 5, 7), (0, 2, 1), 1) == "swapped_7_5_1"
+    # Units of several bytes count, too; those of 4 are as quick one by one.
+    assert routine((500, 9, 13, 3), (0, 2, 1, 3), 1) == SHUFFLED
+    assert routine((500, 9, 13), (0, 2, 1), 4) is None
+    # Too few blocks for one register, and blocks that do not stay where they are.
+    assert routine((20, 31, 2), (0, 2, 1), 1) != SHUFFLED
+    assert routine((31, 500, 2), (2, 1, 0), 1) != SHUFFLED
+    assert routine((3, 37, 2, 17), (1, 0, 3, 2), 1) != SHUFFLED
+
+
+@pytest.mark.parametrize("sizes", [(14, 13), (3, 17), (25, 25), (2, 19)], ids=str)
+def test_random_numbers_of_small_blocks(sizes):
+    """As many blocks as come, over several tasks."""
+    rng = np.random.default_rng(sum(sizes))
+    for count in (32, 63, 64, *map(int, rng.integers(65, 3000, 6))):
+        assert check((count, *sizes), (0, 2, 1), 1)
+
+
 def test_few_on_older_machines():
     for target in older_targets():
         assert check((500, 3), (1, 0), 1, target)
@@ -160,8 +220,8 @@ def test_units(unit):
 def test_rows_that_meet_in_caches(shape):
     """Rows that are powers of two apart: small units are put side by side first, and whole squares
     of others are left to code for the sizes."""
-    assert dict(zip(FIELDS, plan(shape, (1, 0), 1).numbers, strict=True))["staged"]
-    assert not dict(zip(FIELDS, plan((2040, 48), (1, 0), 1).numbers, strict=True))["staged"]
+    assert numbers_of(plan(shape, (1, 0), 1))["staged"]
+    assert not numbers_of(plan((2040, 48), (1, 0), 1))["staged"]
     assert check(shape, (1, 0), 1)
     assert plan(shape, (1, 0), 8) is None
 
@@ -169,8 +229,8 @@ def test_rows_that_meet_in_caches(shape):
 @pytest.mark.parametrize("rows", [4095, 4099, 8193])
 def test_rows_that_nearly_meet_in_caches(rows):
     """Rows that miss a page by a few bytes begin in the same line."""
-    assert dict(zip(FIELDS, plan((rows, 48), (1, 0), 1).numbers, strict=True))["staged"]
-    assert not dict(zip(FIELDS, plan((rows + 64, 48), (1, 0), 1).numbers, strict=True))["staged"]
+    assert numbers_of(plan((rows, 48), (1, 0), 1))["staged"]
+    assert not numbers_of(plan((rows + 64, 48), (1, 0), 1))["staged"]
     assert check((rows, 48), (1, 0), 1)
 
 
@@ -195,7 +255,7 @@ def test_rows_that_nearly_meet_in_caches(rows):
     ids=str,
 )
 def test_rows_that_meet_are_made_first(shape, element, staged, tall):
-    p = dict(zip(FIELDS, plan(shape, (1, 0), element).numbers, strict=True))
+    p = numbers_of(plan(shape, (1, 0), element))
     assert (p["staged"], p["tall"]) == (staged, tall)
     assert check(shape, (1, 0), element)
 
@@ -252,7 +312,7 @@ def test_no_plan_where_nothing_moves():
 
 def test_neighbours_are_one_dimension():
     """What stays together is part of the unit, or one dimension."""
-    numbers = dict(zip(FIELDS, plan((50, 60, 2, 2), (1, 0, 2, 3), 4).numbers, strict=True))
+    numbers = numbers_of(plan((50, 60, 2, 2), (1, 0, 2, 3), 4))
     assert (numbers["unit"], numbers["others"]) == (16, 0)
     assert plan((5, 6, 70, 80), (2, 3, 0, 1), 4) == plan((30, 5600), (1, 0), 4)
 
@@ -260,7 +320,7 @@ def test_neighbours_are_one_dimension():
 def test_many_elements():
     """Numbers of places do not end at 2^31 (or 2^32)."""
     rows, columns = 70_001, 69_999
-    p = dict(zip(FIELDS, plan((rows, columns), (1, 0), 1).numbers, strict=True))
+    p = numbers_of(plan((rows, columns), (1, 0), 1))
     assert p["size"] == rows * columns > 1 << 32
     assert (p["across"], p["across_step0"]) == (columns, rows)
     assert (p["along"], p["along_step0"]) == (rows, columns)
@@ -288,7 +348,7 @@ def test_contracts(element):
 
 
 @pytest.mark.parametrize(
-    "name", ["transpose_1", "transpose_3", "transpose_4", "transpose_units", "apart_3_1"]
+    "name", ["transpose_1", "transpose_3", "transpose_4", "transpose_units", "apart_3_1", SHUFFLED]
 )
 def test_code_for_arm(name):
     declare_kernels()
@@ -311,7 +371,7 @@ def test_blocks_fit_into_their_memory(element):
         found = plan(shape, tuple(map(int, rng.permutation(rank))), element)
         if found is None:
             continue
-        p = dict(zip(FIELDS, found.numbers, strict=True))
+        p = numbers_of(found)
         assert min(p["most_across"], p["most_along"]) >= 1
         kind, unit = found.routine.split("_")[0], p["unit"]
         if kind == "transpose":
@@ -325,6 +385,9 @@ def test_blocks_fit_into_their_memory(element):
             continue
         if kind == "swapped":
             assert p["most_along"] * unit <= STAGE_BYTES
+            continue
+        if kind == "shuffled":
+            assert (p["most_along"] + MOST_TOGETHER - 1) * unit <= STAGE_BYTES
             continue
         lanes = PART // SQUARES[unit] if unit in SQUARES else 1
         spare = lanes if kind == "transpose" else SPARE_BYTES // unit
