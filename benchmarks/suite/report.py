@@ -68,12 +68,12 @@ _COLUMNS = """\
 Ratios are pyjax / JAX: below 1 pyjax is faster, or needs less. *steady*: the median of calls in
 turn; *cold*: the first call, with an empty cache on disk, and what comes with the installation of
 each package: the machine code of JAX's wheel, and pyjax's library routines where they were compiled
-ahead (`pyjax precompile`); *warm*: the first call of a process after
-the cold one, of JAX with its cache on disk, too, and *warm / cold*: pyjax's beside JAX's cold call,
-as where JAX has no cache, which is off unless it is asked for; *peak*: what one call adds to the resident memory (at least 1 MiB); *beside n*: the
-mean of calls beside n processes that compute all the time; *stretch n*: how many times as long as
-alone that is, for pyjax and for JAX. Programs that are not compiled as a whole have no *warm* and
-no *beside*.
+ahead (`pyjax precompile`); *warm*: the first call of a process after the cold one, of JAX with its
+cache on disk, too, and *warm / cold*: pyjax's beside JAX's cold call, as where JAX has no cache,
+which is off unless it is asked for; *peak*: what one call adds to the resident memory (at least
+1 MiB); *beside n*: the mean of calls beside n processes that compute all the time; *stretch n*: how
+many times as long as alone that is, for pyjax and for JAX. Programs that are not compiled as a
+whole have no *warm* and no *beside*.
 """
 
 
