@@ -1,25 +1,41 @@
 """A digest of the compiler's own source files: what it makes depends on them.
 
-Reading all of them takes longer than finding a program on disk. So the digest of the contents is
-kept, under a key of what the system knows of the files: sizes, numbers and times, also those that
-no program can set.
+Reading all of them takes longer than finding a program on disk. So digests of the contents are
+kept, folder by folder, under a key of what the system knows of the files: sizes, numbers and times,
+also those that no program can set. Files that may have changed since this process began have none:
+nobody knows which contents it runs.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import marshal
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 from xla_backend.persistent import store
 from xla_backend.process.bounded_cache import once
+from xla_backend.process.on_first_use import LOADED
 
 _ROOT = Path(__file__).parent.parent
+# Nothing that programs for CPUs are compiled with (a test looks at who imports what).
+NO_PART = ("tools", "targets/gpu")
 _KIND = "sources"
-# When this process began to load the compiler, or a moment later.
-_LOADED = time.time_ns()
+# Of `marshal`: the one before it wrote what objects are shared, which differs between equal values.
+_FORMAT = 2
+_LOADED = LOADED
+# What a time on disk may lag behind: systems tick every few milliseconds, and some file systems
+# keep whole seconds, or pairs of them.
+_TICK = 20_000_000
+_WHOLE = 1_000_000
+_COARSE = 2_500_000_000
+
+
+# Folder, name, size, times of modification and of change, number. No record with names: there are
+# a thousand.
+_File = tuple[str, str, int, int, int, int]
 
 
 @once
@@ -28,49 +44,76 @@ def source_digest(*rooms: str) -> str | None:
     "targets/cpu/routines"). None if it cannot be told: there are no files, or some changed since
     this process loaded them.
     """
-    folders = [str(_ROOT / room) for room in rooms]
-    return _digest(str(_ROOT), folders or [str(_ROOT)], nested=not rooms)
+    digests = _digests(str(_ROOT), ("",), NO_PART)
+    if digests is None:
+        return None
+    return _together({room: digests.get(room, "") for room in rooms} if rooms else digests)
 
 
 @once
 def digest_of_folders(root: str, *rooms: str) -> str | None:
     """The same of the source files of another package: of those in some of its folders, and in
     folders of these."""
-    return _digest(root, [os.path.join(root, room) for room in rooms], nested=True)
+    digests = _digests(root, rooms, ())
+    return None if digests is None else _together(digests)
 
 
-def _digest(root: str, folders: list[str], nested: bool) -> str | None:
-    facts, names = [], []
-    prefix = len(root) + 1
-    for path, found in sorted(_sources(folders, nested)):
-        if found.st_ctime_ns > _LOADED:
+def _together(digests: dict[str, str]) -> str:
+    return hashlib.sha256(repr(sorted(digests.items())).encode()).hexdigest()
+
+
+@once
+def _digests(root: str, rooms: tuple[str, ...], without: tuple[str, ...]) -> dict[str, str] | None:
+    """The digest of each folder."""
+    try:
+        files = _files(root, rooms, without)
+        newest = max([changed for _, _, _, _, changed, _ in files], default=None)
+        if newest is None or newest > _LOADED - (_TICK if newest % _WHOLE else _COARSE):
             return None
-        name = path[prefix:]
-        names.append(name)
-        facts.append(
-            f"{name} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
-        )
-    if not names:
+        facts = hashlib.sha256(marshal.dumps(files, _FORMAT)).hexdigest()
+        key = store.entry_key(_KIND, root, facts)
+        kept = store.load(key, _KIND, "")
+        if kept is not None:
+            found: dict[str, str] = json.loads(kept)
+            return found
+        digests = _read(root, files)
+        if _files(root, rooms, without) != files:  # somebody writes to them
+            return None
+    except OSError:  # somebody removes them
         return None
-    key = store.entry_key(_KIND, root, *facts)
-    kept = store.load(key, _KIND, "")
-    if kept is not None:
-        return kept.decode("ascii")
-    digest = hashlib.sha256()
-    for name in names:
-        with open(os.path.join(root, name), "rb", buffering=0) as file:
+    store.store(key, _KIND, "", json.dumps(digests).encode())
+    return digests
+
+
+def _read(root: str, files: Sequence[_File]) -> dict[str, str]:
+    digests = {folder: hashlib.sha256() for folder, *_ in files}
+    for folder, name, *_ in files:
+        with open(os.path.join(root, folder, name), "rb", buffering=0) as file:
             content = file.read()
+        digest = digests[folder]
         digest.update(f"{name} {len(content)}\n".encode())
         digest.update(content)
-    store.store(key, _KIND, "", digest.hexdigest().encode())
-    return digest.hexdigest()
+    return {folder: digest.hexdigest() for folder, digest in digests.items()}
 
 
-def _sources(left: list[str], nested: bool) -> Iterator[tuple[str, os.stat_result]]:
-    while left:
-        folder = left.pop()
-        for entry in os.scandir(folder):
-            if entry.name.endswith(".py"):
-                yield entry.path, entry.stat()
-            elif nested and entry.is_dir() and entry.name != "__pycache__":
-                left.append(entry.path)
+def _files(root: str, left: Sequence[str], without: Sequence[str]) -> list[_File]:
+    """The source files in folders, and in folders of these, in a fixed order."""
+    found = []
+    folders = list(left)
+    while folders:
+        folder = folders.pop()
+        with os.scandir(os.path.join(root, folder) if folder else root) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.startswith("."):  # of editors
+                    continue
+                if name.endswith(".py"):
+                    of = os.stat(entry.path)  # `entry.stat` takes longer
+                    times = of.st_mtime_ns, of.st_ctime_ns
+                    found.append((folder, name, of.st_size, *times, of.st_ino))
+                elif entry.is_dir() and name != "__pycache__":
+                    inner = f"{folder}/{name}" if folder else name
+                    if inner not in without:
+                        folders.append(inner)
+    found.sort()
+    return found

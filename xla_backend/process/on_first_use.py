@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, PathFinder
@@ -23,6 +24,9 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from xla_backend.process.forks import IMPORT, check_forked, take_for_forks
+
+# Before this process loaded any other module of the compiler's.
+LOADED = time.time_ns()
 
 _importing = RLock()
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,13 +25,18 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(settings, "_settings", own)
     monkeypatch.setattr(sources, "_ROOT", root)
     monkeypatch.setattr(sources, "_LOADED", time.time_ns() + 10**12)
-    source_digest.clear()
+    forget()
     yield root
+    forget()
+
+
+def forget() -> None:
     source_digest.clear()
+    sources._digests.clear()
 
 
 def anew(*rooms: str) -> str | None:
-    source_digest.clear()
+    forget()
     return source_digest(*rooms)
 
 
@@ -70,6 +76,83 @@ def test_sources_that_changed_since_they_were_loaded(
     """Nobody knows which ones this process runs."""
     monkeypatch.setattr(sources, "_LOADED", time.time_ns() - 10**12)
     assert anew() is None
+
+
+def test_an_edit_in_the_moment_of_loading(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system says of its time may be older than the edit."""
+    changed = os.stat(tree / "a.py").st_ctime_ns
+    monkeypatch.setattr(sources, "_LOADED", changed + 5_000_000)
+    assert anew() is None
+    monkeypatch.setattr(sources, "_LOADED", changed + 500_000_000)
+    assert anew() is not None
+
+
+def test_an_edit_within_the_second_that_keeps_the_size(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system that keeps whole seconds nobody can tell it from what was there before, so
+    there is no digest until the second is over."""
+    found = sources._files
+    second = time.time_ns() // 10**9 * 10**9
+
+    def in_whole_seconds(*where: Any) -> list[Any]:
+        return [(*of[:3], second, second, of[5]) for of in found(*where)]
+
+    monkeypatch.setattr(sources, "_files", in_whole_seconds)
+    facts = in_whole_seconds(str(tree), [""], ())
+    for text in ("x = 8\n", "x = 9\n"):
+        (tree / "a.py").write_text(text)
+        assert in_whole_seconds(str(tree), [""], ()) == facts
+        monkeypatch.setattr(sources, "_LOADED", second + 999_000_000)
+        assert anew() is None and store.status().entries == 0
+    monkeypatch.setattr(sources, "_LOADED", second + 3 * 10**9)
+    nine = anew()
+    monkeypatch.setattr(sources, "_files", found)
+    monkeypatch.setattr(sources, "_LOADED", time.time_ns() + 10**12)
+    assert nine == anew()
+    (tree / "a.py").write_text("x = 8\n")
+    assert nine not in (None, anew())
+
+
+def test_sources_that_are_written_to_while_they_are_read(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = sources._read
+
+    def and_write(root: str, files: list) -> dict[str, str]:
+        (tree / "a.py").write_text("x = 4\n")
+        return read(root, files)
+
+    monkeypatch.setattr(sources, "_read", and_write)
+    assert anew() is None and store.status().entries == 0
+    monkeypatch.setattr(sources, "_read", read)
+    assert anew() is not None
+
+
+def test_files_of_editors_are_no_sources(tree: Path) -> None:
+    first = anew()
+    (tree / ".#a.py").symlink_to("somebody@somewhere")
+    assert anew() == first
+
+
+def test_sources_that_go_away(tree: Path) -> None:
+    (tree / "b.py").symlink_to("nowhere.py")
+    assert anew() is None
+
+
+def test_programs_need_none_of_what_is_left_out() -> None:
+    root = Path(store.__file__).parent.parent
+    modules = [f"xla_backend.{room.replace('/', '.')}" for room in sources.NO_PART]
+    named = set()
+    for path in root.rglob("*.py"):
+        name = path.relative_to(root).as_posix()
+        if not name.startswith(tuple(f"{room}/" for room in sources.NO_PART)):
+            text = path.read_text()
+            named.update(name for module in modules if module in text)
+    # Who says which targets there are, and a report that nothing is compiled with.
+    assert named == {"targets/built_in.py", "partition_report.py"}
+    importers = [p for p in root.rglob("*.py") if "xla_backend.partition_report" in p.read_text()]
+    assert not importers
 
 
 def test_no_sources(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
