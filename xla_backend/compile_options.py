@@ -4,16 +4,14 @@ cache keys.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from xla_backend.compile_target import Target
 from xla_backend.dump_options import DumpOptions
 from xla_backend.gpu_options import GpuOptions
 from xla_backend.measured_costs import Costs
+from xla_backend.process.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CompileOptions(Value):
     """Options of one compilation.
 
     Fields:
@@ -62,8 +60,8 @@ class CompileOptions:
     memory_limit: int | None = None
     num_threads: int | None = None
     verify: bool = False
-    audits: frozenset[str] = field(default_factory=frozenset)
-    disabled_passes: frozenset[str] = field(default_factory=frozenset)
+    audits: frozenset[str] = frozenset()
+    disabled_passes: frozenset[str] = frozenset()
     enabled_passes: frozenset[str] | None = None
     disable_all_passes: bool = False
     fuel: tuple[tuple[str, int], ...] = ()
@@ -76,7 +74,7 @@ class CompileOptions:
     target: Target | None = None
     processes: int = 1
     overlap_collectives: bool = False
-    gpu: GpuOptions = field(default_factory=GpuOptions)
+    gpu: GpuOptions = GpuOptions()
     profile_version: int = 0
     profiled_runs: int = 0
     measured: Costs = ()

@@ -5,11 +5,10 @@ Names only: what a target can do is worked out by the code generator (`llvm.targ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from xla_backend.process.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Value):
     """A machine that code is made for, in LLVM's names.
 
     Fields:

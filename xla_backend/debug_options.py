@@ -7,7 +7,6 @@ raises with a suggestion, where XLA ends the process.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from xla_backend.hlo.errors import HloError
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.xla_flag_table import ENUM_VALUES, FLAGS, WIDE_INTEGERS
+
+_close_matches = on_first_use("difflib", "get_close_matches")
 
 
 class FlagError(HloError, ValueError):
@@ -55,7 +57,7 @@ _SHORT_ENUMS = frozenset({"xla_cpu_opt_preset"})
 
 
 def _suggestion(name: str) -> str:
-    close = difflib.get_close_matches(name, _TYPES, n=1, cutoff=0.6)
+    close = _close_matches(name, _TYPES, n=1, cutoff=0.6)
     return f"; did you mean --{close[0]}?" if close else ""
 
 

@@ -4,12 +4,12 @@ of `xla_backend.dump`, which loads when a compilation wants a dump.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from xla_backend.process.values import Value
 
-@dataclass(frozen=True, slots=True)
-class DumpOptions:
+
+class DumpOptions(Value):
     """The `xla_dump_*` flags of one compilation.
 
     Fields:

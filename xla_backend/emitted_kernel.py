@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from xla_backend.process.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLaunch:
+class KernelLaunch(Value):
     """One launch of a kernel on a GPU.
 
     Attributes:
@@ -27,8 +26,7 @@ class KernelLaunch:
     occupancy: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedKernel:
+class EmittedKernel(Value):
     """One generated kernel; instructions that need the same code share it.
 
     Attributes:

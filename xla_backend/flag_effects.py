@@ -5,7 +5,6 @@ Every flag that is read here, and `_ELSEWHERE`, acts; all others are accepted an
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from xla_backend.compile_options import CompileOptions
@@ -159,7 +158,7 @@ def with_flags(base: CompileOptions, flags: DebugOptions) -> CompileOptions:
     dump = dump_options(flags, changed)
     if dump.wanted:
         fields["dump"] = dump
-    return replace(base, **fields)
+    return base._replace(**fields)
 
 
 def _pass_fields(
@@ -212,7 +211,7 @@ def _gpu_options(base: GpuOptions, flags: DebugOptions, changed: dict[str, Any])
         fields["assembler_flags"] = assembler
     if not flags.xla_gpu_enable_command_buffer:
         fields["graphs"] = False
-    return replace(base, **fields)
+    return base._replace(**fields)
 
 
 def dump_options(flags: DebugOptions, changed: dict[str, Any]) -> DumpOptions:

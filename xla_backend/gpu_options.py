@@ -3,11 +3,10 @@ look at none of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from xla_backend.process.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class GpuOptions:
+class GpuOptions(Value):
     """The `xla_gpu_*` flags of one compilation.
 
     Fields:

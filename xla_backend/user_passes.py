@@ -5,15 +5,15 @@ without loading the compiler; registering is `passes.registry.register_pass`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
+
+from xla_backend.process.values import Value
 
 PassFactory = Callable[[], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UserPass:
+class UserPass(Value):
     """A pass that a user registered, and where it runs. Equal registrations are equal, so that
     they can be parts of cache keys.
 

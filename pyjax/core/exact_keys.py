@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.errors import UnhashableStaticError, new_error
+from xla_backend.process.values import Value
 
 _Rule = Callable[[Any], Hashable]
 _float_bits = struct.Struct("=d").pack
@@ -170,6 +171,8 @@ def _rule_for(cls: type) -> _Rule:
         return _itself  # equal by identity: functions, classes, devices
     if dataclasses.is_dataclass(cls) and _is_generated(cls.__eq__):
         return _of_dataclass
+    if issubclass(cls, Value) and cls.__eq__ is Value.__eq__:
+        return _of_record
     return _ByEquality
 
 
@@ -186,6 +189,10 @@ def _of_dataclass(value: Any) -> Hashable:
         if _is_generated(cls.__hash__):
             raise
         return _ByEquality(value)  # its own hash is not that of its fields, which may be arrays
+
+
+def _of_record(value: Value) -> Hashable:
+    return (type(value), *map(exact_key, value._key()))
 
 
 def _is_generated(method: Any) -> bool:

@@ -309,7 +309,7 @@ class ClosedJaxpr(_Program):
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
 
-# Installed by core.jaxpr_text, which imports this module.
+# What core.jaxpr_text has, which imports this module.
 _printer: list[Callable[..., str]] = []
 
 

@@ -25,7 +25,6 @@ from pyjax.core.jaxpr import (
     JaxprEqn,
     Literal,
     Var,
-    install_printer,
     jaxprs_in_params,
 )
 from pyjax.core.pretty_printer import Break, Concat, Doc, Group, Nest, Note, Text
@@ -342,6 +341,3 @@ def to_text(
     parts.append(_jaxpr(jaxpr, names))
     color = can_use_color() if use_color is None else use_color
     return "".join(pp.layout(p, use_color=color) for p in parts)
-
-
-install_printer(to_text)

@@ -13,14 +13,22 @@ from typing import Any
 import numpy as np
 
 from pyjax._config import options
-from pyjax.core import dtypes, jaxpr_text  # noqa: F401  (installs the printer)
+from pyjax.core import dtypes
 from pyjax.core.avals import MeshArray, ShapedArray, abstractify
 from pyjax.core.call_chains import current_frame, in_traced_code
 from pyjax.core.check_jaxpr import check_jaxpr
 from pyjax.core.debug_info import EAGER, UNKNOWN, DebugInfo
 from pyjax.core.effects import Effects, new_ref_effect, no_effects
 from pyjax.core.errors import new_error
-from pyjax.core.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var
+from pyjax.core.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    install_printer,
+)
 from pyjax.core.leaks import check_leaks
 from pyjax.core.primitive import Primitive
 from pyjax.core.refs import AbstractRef
@@ -52,7 +60,10 @@ from pyjax.interpreters.rules import (
 )
 from pyjax.interpreters.splits import split_results
 from pyjax.interpreters.varying import refuse_to_cast, variation
+from xla_backend.process.on_first_use import on_first_use
 
+# Text is for people; `core` cannot name what is above its jaxprs.
+install_printer(on_first_use("pyjax.core.jaxpr_text", "to_text"))
 FlatFun = Callable[..., Sequence[Any]]
 _SCALARS = (bool, int, float, complex)
 _folding = options.eager_constant_folding.here

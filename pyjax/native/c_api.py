@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import enum
 import sys
-import sysconfig
 from typing import Any
 
 import numpy as np
+
+from xla_backend.process.builds import is_free_threaded
 
 # name -> (type of the result, types of the parameters), as LLVM writes them
 FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -55,7 +56,7 @@ def is_usable() -> bool:
     return (
         sys.implementation.name == "cpython"
         and sys.maxsize == 2**63 - 1
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and not is_free_threaded()
         and not hasattr(sys, "gettotalrefcount")
         and ctypes.c_void_p.from_address(id(0) + OBJECT_TYPE).value == id(int)
     )

@@ -24,15 +24,14 @@ from pyjax.core.trace import Tracer, entered, state
 from pyjax.interpreters.staging import is_staging
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative
+from xla_backend.process.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class NewAxis:
+class NewAxis(Value):
     """`None`: an axis of size one in the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Value):
     """A contiguous range of an operand axis; `reverse` for step -1."""
 
     dim: int
@@ -41,8 +40,7 @@ class Window:
     reverse: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Strided:
+class Strided(Value):
     """start, start + step, ...: a range with a step other than 1 and -1."""
 
     dim: int
@@ -51,8 +49,7 @@ class Strided:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Indexed:
+class Indexed(Value):
     """An operand axis indexed by `arrays[position]` (an integer scalar or array)."""
 
     dim: int
@@ -383,8 +380,7 @@ def _array_axis(elements: list[Any]) -> int:
 # From a plan to the operands of gather and scatter
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value):
     """What gather and scatter need, computed from a plan.
 
     Attributes:

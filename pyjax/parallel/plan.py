@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +78,7 @@ def plan(
         module = traced.lower(lowering_platforms=(platform,)).compiler_ir("hlo")
         options = overridden_options({})
     if platform == "cuda":
-        options = replace(options, target=find_target("sm_90"))
+        options = options._replace(target=find_target("sm_90"))
     return _report(traced.fun_name, count_program(module, platform, options), here, cluster)
 
 

@@ -10,7 +10,6 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -436,14 +435,14 @@ def _compile_jaxpr(
     if not profiled_runs:
         return made(_compile(source, device, options_now))
     original = source.copy()  # compiling changes the module
-    program = made(_compile(source, device, replace(options_now, profiled_runs=profiled_runs)))
+    program = made(_compile(source, device, options_now._replace(profiled_runs=profiled_runs)))
     runs = program.executable.measured_runs
     if runs is not None:  # there is something to measure, and it is not known from the disk
         recompile_when_measured(
             program,
             runs,
             options.pgle_aggregation_percentile.value,
-            lambda costs: _compile(original.copy(), device, replace(options_now, measured=costs)),
+            lambda costs: _compile(original.copy(), device, options_now._replace(measured=costs)),
         )
     return program
 

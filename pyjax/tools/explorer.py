@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,7 @@ def explain_for(
     front = FrontStage("jaxpr", list(_jaxpr_lines(traced.jaxpr)))
     platforms = None if found is None else ("cuda",)
     module = traced.lower(lowering_platforms=platforms).compiler_ir("hlo")
-    options = replace(compile_options(current_debug_options()), target=found)
+    options = compile_options(current_debug_options())._replace(target=found)
     return Explanation(explore(module, options, title=traced.fun_name, front=[front]))
 
 

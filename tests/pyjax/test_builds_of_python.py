@@ -18,9 +18,7 @@ from pyjax.native import c_api
 from tests.native_processes import run_with_native_calls
 
 _FREE_THREADED = """
-import sysconfig
-asked = sysconfig.get_config_var
-sysconfig.get_config_var = lambda name: 1 if name == "Py_GIL_DISABLED" else asked(name)
+sys.abiflags = "t"
 sys._is_gil_enabled = lambda: ENABLED
 """
 BUILDS = {
@@ -58,7 +56,12 @@ def test_calls_are_python_there(build: str, tmp_path: Path) -> None:
 
 
 def _without_lock(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sys, "abiflags", "t", raising=False)
+
+
+def _without_lock_on_windows(patch: pytest.MonkeyPatch) -> None:
     asked = sysconfig.get_config_var
+    patch.delattr(sys, "abiflags", raising=False)
     patch.setattr(
         sysconfig, "get_config_var", lambda name: name == "Py_GIL_DISABLED" or asked(name)
     )
@@ -84,7 +87,14 @@ def _another_one(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "build",
-    [_without_lock, _with_totals, _with_longer_headers, _with_half_words, _another_one],
+    [
+        _without_lock,
+        _without_lock_on_windows,
+        _with_totals,
+        _with_longer_headers,
+        _with_half_words,
+        _another_one,
+    ],
 )
 def test_such_a_build_is_recognised(
     build: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -32,6 +32,7 @@ from pyjax.runtime import dispatch
 from tests import op_tables
 from tests.op_table import cases
 from tests.sampling import sampled
+from xla_backend.process.values import Value
 
 
 class Level(enum.IntEnum):
@@ -56,6 +57,11 @@ class OtherPair(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Config:
+    value: Any
+    name: str = "c"
+
+
+class Record(Value):
     value: Any
     name: str = "c"
 
@@ -100,6 +106,7 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "other_named": OtherPair,
     "config": Config,
     "sub_config": SubConfig,
+    "record": Record,
     "config_of_tuple": lambda v: Config((Pair(v),)),
     "frozenset": lambda v: frozenset({v, "x"}),
 }
@@ -128,6 +135,8 @@ def _text(value: Any) -> str:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [_text(getattr(value, f.name)) for f in dataclasses.fields(value)]
         return f"{kind}({','.join(fields)})"
+    if isinstance(value, Value):
+        return f"{kind}({','.join(map(_text, value._key()))})"
     if isinstance(value, (tuple, frozenset)):
         parts = [_text(v) for v in value]
         return f"{kind}({','.join(parts if isinstance(value, tuple) else sorted(parts))})"

@@ -53,6 +53,21 @@ COMPILER = (
 )  # fmt: skip
 
 
+# Nor of these, if its programs are elementwise and for one device.
+NOT_NEEDED = (
+    "bz2", "ctypes.util", "difflib", "lzma", "pickletools", "random", "shutil", "subprocess",
+    "sysconfig", "tempfile", "pyjax.core.jaxpr_text", "pyjax.core.pretty_printer", "pyjax.export",
+    "xla_backend.dump.dumper", "xla_backend.hlo.printer",
+    "xla_backend.hlo.proto", "xla_backend.hlo.shape_inference", "xla_backend.hlo.verifier",
+    "xla_backend.kernels", "xla_backend.llvm.lljit", "xla_backend.program.ir",
+    "xla_backend.program.serialize", "xla_backend.runtime.processes.crossing",
+    "xla_backend.runtime.processes.exchanges", "xla_backend.stablehlo.ir",
+    "xla_backend.targets.gpu",
+)  # fmt: skip
+# All modules of the library that such a process loads.
+MOST_MODULES = 455
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
@@ -78,6 +93,14 @@ def test_the_compiler_is_not_loaded(cold, directory):
     results, modules = run(directory, *names)
     assert results == {name: cold[name] for name in names}
     assert not modules.intersection(COMPILER)
+
+
+def test_an_elementwise_program_loads_little(cold, directory):
+    results, modules = run(directory, "elementwise")
+    assert results["elementwise"] == cold["elementwise"]
+    assert not modules.intersection(NOT_NEEDED)
+    own = [m for m in modules if m.partition(".")[0] in ("pyjax", "xla_backend")]
+    assert len(own) <= MOST_MODULES
 
 
 def test_programs_that_call_the_host_bring_what_they_call(cold, directory):

@@ -7,59 +7,13 @@ Text printing and parsing live in printer.py and parser.py.
 from __future__ import annotations
 
 import enum
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any
 
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.values import Value as Value
 
 Dims = tuple[int, ...]
-
-
-@dataclass_transform(frozen_default=True)
-class Value:
-    """Base of small immutable records: fields are the class annotations, in order.
-
-    A lighter `dataclass(frozen=True)`: that decorator compiles five methods for each class, which
-    was a third of the time it took to import pyjax.
-    """
-
-    _fields: ClassVar[tuple[str, ...]] = ()
-    _defaults: ClassVar[dict[str, Any]] = {}
-
-    def __init_subclass__(cls) -> None:
-        names = tuple(n for n in cls.__annotations__ if not n.startswith("_"))
-        cls._fields = names
-        cls._defaults = {n: cls.__dict__[n] for n in names if n in cls.__dict__}
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        fields = self._fields
-        values = self.__dict__
-        if len(args) > len(fields):
-            raise TypeError(f"{type(self).__name__} has {len(fields)} fields, got {len(args)}")
-        values.update(self._defaults)
-        values.update(zip(fields, args))
-        values.update(kwargs)
-        if len(values) != len(fields):
-            missing = [n for n in fields if n not in values]
-            unknown = [n for n in values if n not in fields]
-            raise TypeError(f"{type(self).__name__}: missing {missing}, unknown {unknown}")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable")
-
-    def _key(self) -> tuple[Any, ...]:
-        values = self.__dict__
-        return tuple([values[n] for n in self._fields])
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (type(other) is type(self) and self.__dict__ == other.__dict__)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._key()))
-
-    def __repr__(self) -> str:
-        body = ", ".join(f"{n}={self.__dict__[n]!r}" for n in self._fields)
-        return f"{type(self).__name__}({body})"
 
 
 class Attributes(Value):

@@ -21,8 +21,11 @@ from xla_backend.hlo.instruction import NO_METADATA, Computation, Instruction, O
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.hlo.shape_inference import infer_shape
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.process.on_first_use import on_first_use
+
+# Rules of all opcodes; who finds what he needs on disk builds nothing.
+_infer_shape = on_first_use("xla_backend.hlo.shape_inference", "infer_shape")
 
 
 class HloBuilder:
@@ -47,7 +50,7 @@ class HloBuilder:
           ShapeInferenceError: operands, attributes and opcode do not fit together.
         """
         if shape is None:
-            shape = infer_shape(opcode, operands, attributes, called)
+            shape = _infer_shape(opcode, operands, attributes, called)
         node = Instruction(
             opcode, shape, list(operands), attributes, list(called), self.metadata, name
         )

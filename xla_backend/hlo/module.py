@@ -11,10 +11,10 @@ from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.name_uniquer import NameUniquer
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.source_tables import SourcePlace, SourceTables
+from xla_backend.process.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class InputOutputAlias:
+class InputOutputAlias(Value):
     """Output leaf `output_index` may (or must) reuse the buffer of parameter `parameter` at
     `parameter_index`.
     """

@@ -15,13 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import dataclass, replace
 from functools import cache
 
 from xla_backend.llvm.versions import llvm_version
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
 from xla_backend.process.on_first_use import on_first_use
+from xla_backend.process.values import Value
 
 _ask_llvm = on_first_use("xla_backend.llvm.host", "host_names")
 # Of the entry on disk that says what LLVM calls this machine.
@@ -43,8 +43,7 @@ _NARROWEST_BY_SIGN = 32
 _NARROW_POINTERS = ("wasm32", "i386", "i686")
 
 
-@dataclass(frozen=True, slots=True)
-class TargetInfo:
+class TargetInfo(Value):
     """A compilation target and the facts about it that shape the emitted code.
 
     Fields:
@@ -177,7 +176,7 @@ def levels_of(target: TargetInfo) -> tuple[TargetInfo, ...]:
     found = []
     for level, needed in reversed(LEVELS.items()):
         other = make_target(target.triple, level)
-        named = replace(other, cpu=target.cpu, features=target.features)
+        named = other._replace(cpu=target.cpu, features=target.features)
         same = named == target and other.permutes_bytes == target.permutes_bytes
         if target.is_x86 and same and other != target and on.issuperset(needed):
             found.append(other)

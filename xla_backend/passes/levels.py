@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache, lru_cache
 
 from xla_backend.compile_options import CompileOptions
@@ -156,7 +155,7 @@ def with_canonical_fuel(options: CompileOptions) -> CompileOptions:
         for name, units in options.fuel
         for here in checked_names([name], (), "xla_fuel")
     ]
-    return replace(options, fuel=tuple(fuel))
+    return options._replace(fuel=tuple(fuel))
 
 
 def _names(names: frozenset[str], phases: frozenset[str], origin: str) -> frozenset[str]:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from xla_backend.process.values import Value
 
 DEFAULT_LIMIT = 1 << 30
 _INSTALLED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "installed")
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSettings:
+class CacheSettings(Value):
     """Settings of the persistent cache.
 
     Fields:
@@ -57,7 +57,7 @@ def change_cache_settings(**changes: Any) -> None:
     >>> change_cache_settings(raise_errors=False)
     """
     global _settings
-    _settings = replace(_settings, **changes)
+    _settings = _settings._replace(**changes)
 
 
 def chosen_directory() -> str:

@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from xla_backend.process.no_collections import without_collections
 from xla_backend.process.on_first_use import import_now
 
 
@@ -55,8 +54,7 @@ class LazyNames:
         return sorted(vars(sys.modules[self._package]))
 
     def _loaded(self) -> ModuleType:
-        # What imports make stays: to look for garbage in it is a tenth of their time.
-        module = without_collections(import_now, self._public)
+        module = import_now(self._public)
         # Not of one that is being loaded: who asks then gets what there is.
         if not getattr(module.__spec__, "_initializing", False):
             names = getattr(module, "__all__", None)

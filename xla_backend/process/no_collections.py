@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
-import sysconfig
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
+
+from xla_backend.process.builds import is_free_threaded
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 # Without a global lock, generations are no lists that could be joined.
-_HAS_LISTS = not sysconfig.get_config_var("Py_GIL_DISABLED")
+_HAS_LISTS = not is_free_threaded()
 # So many objects at least are kept without a look at them before all garbage is looked for:
 # programs make hundreds to some ten thousand, next to none of which are garbage (compiling ends the
 # cycles that it makes). Where there are many objects that takes long, and is done when there are a

@@ -24,6 +24,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from xla_backend.process.forks import IMPORT, check_forked, take_for_forks
+from xla_backend.process.no_collections import without_collections
 
 # Before this process loaded any other module of the compiler's.
 LOADED = time.time_ns()
@@ -54,7 +55,8 @@ def _in_turn(load: Callable[[str], ModuleType], module: str) -> ModuleType:
     try:
         # One call in C, so that no signal handler raises when it is taken and not yet noted.
         taken.extend(filter(take, (_importing,)))
-        found = load(module)
+        # What imports make stays: to look for garbage in it is a part of their time.
+        found = without_collections(load, module)
         # Not in the middle of its own import, which other threads are to wait for.
         if not getattr(found.__spec__, "_initializing", False):
             _imported[module] = found

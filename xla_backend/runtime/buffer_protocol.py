@@ -22,10 +22,10 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-import sysconfig
 from typing import Any
 
 from xla_backend.llvm.jit import compile_library
+from xla_backend.process.builds import is_free_threaded
 
 # Where `tp_as_buffer` lies in a type object of CPython, up to 3.14 at least.
 _TP_AS_BUFFER = 20 * ctypes.sizeof(ctypes.c_void_p)
@@ -239,7 +239,7 @@ _kept: list[Any] = []  # what types call, for the life of the process
 def give_buffer_protocol(cls: type) -> None:
     """Make `memoryview` of objects of this class and its subclasses call their `__buffer__`, unless
     their `spec` knows what it would give."""
-    if sys.version_info >= (3, 12) and sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.version_info >= (3, 12) and is_free_threaded():
         return  # Python calls `__buffer__`
     known = known_views_text()
     otherwise = _linked(_CALL_METHOD, {"name": "__buffer__"}, {}).address("call_method")

@@ -21,14 +21,17 @@ import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.proto import module_from_proto, module_to_proto
 from xla_backend.hlo.sharding import Sharding, parse_sharding
 from xla_backend.process.bounded_cache import InternTable
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.buffer import Buffer, BufferKind
 from xla_backend.runtime.client import AbstractClient, Device, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.group_queue import group_queue
 from xla_backend.runtime.host_buffer import HostBufferKind, memory_view
 from xla_backend.runtime.pending import Job, Origin
+
+_module_from_proto = on_first_use("xla_backend.hlo.proto", "module_from_proto")
+_module_to_proto = on_first_use("xla_backend.hlo.proto", "module_to_proto")
 
 Index = tuple[slice, ...]
 # Of a program's parameters, and of its results.
@@ -354,7 +357,7 @@ class GroupClient(AbstractClient):
         """The code of a device, its module, and how arrays are cut."""
         own = module.clone()
         cut = self._base.partition(own)
-        shared = module_to_proto(own)
+        shared = _module_to_proto(own)
         code = self._base.serialize_program(own, options)
         return pickle.dumps((code, shared, [[*map(str, shardings)] for shardings in cut]))
 
@@ -362,7 +365,7 @@ class GroupClient(AbstractClient):
         self, content: bytes, module: HloModule, options: CompileOptions
     ) -> LoadedExecutable:
         code, shared, cut = pickle.loads(content)
-        local = self._base.load_program(code, module_from_proto(shared), options)
+        local = self._base.load_program(code, _module_from_proto(shared), options)
         parameters, results = ([*map(parse_sharding, texts)] for texts in cut)
         return GroupExecutable(local, (parameters, results), *self._group)
 

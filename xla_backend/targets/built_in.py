@@ -6,7 +6,6 @@ Importing a platform itself waits for its first use: code generators are not nee
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -88,7 +87,7 @@ def emit(
     Raises:
       UnimplementedError: no code is made for that target, or for something in the module.
     """
-    module, options = module.clone(), replace(options, target=target)
+    module, options = module.clone(), options._replace(target=target)
     if target.is_gpu:
         room = import_now("xla_backend.targets.gpu.target_code")
         return room.make_target_code(module, options)

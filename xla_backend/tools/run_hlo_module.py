@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +147,7 @@ class _Runner:
     def _compile(self, module: HloModule, platform: str, passes: bool) -> library.Executable:
         options = self.compile_options
         if not passes:
-            options = replace(options, optimization_level=0)
+            options = options._replace(optimization_level=0)
         start = time.perf_counter()
         executable = library.compile(module, platform, options)
         seconds = time.perf_counter() - start

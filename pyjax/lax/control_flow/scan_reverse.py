@@ -8,7 +8,6 @@ are slices of xs are not stored again; the others are stacked by the known scan.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyjax.core.jaxpr import ClosedJaxpr, Literal
@@ -21,12 +20,12 @@ from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.lax.common import aval_of
 from pyjax.lax.control_flow.scan_rules import scan_p
 from pyjax.lax.control_flow.tracing import either, merge, pick, reordered, split_list
+from xla_backend.process.values import Value
 
 # -- splitting -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Split:
+class _Split(Value):
     """A scan split by which of its operands are known, or into primals (known) and tangents.
 
     Attributes:

@@ -9,7 +9,6 @@ happened, and where, is found by running the program again (`faults.search`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,6 @@ def flagged_program(closed: ClosedJaxpr, checks: FaultChecks, quiet: bool = Fals
     return trace_to_jaxpr(fun, closed.in_avals, debug=closed.jaxpr.debug_info)[0]
 
 
-@dataclass(frozen=True)
 class _Flags(AbstractNoticer):
     """The note is a bool; what is called becomes part of the program."""
 

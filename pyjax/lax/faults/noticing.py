@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pyjax.core.call_chains import override
@@ -28,6 +27,7 @@ from pyjax.lax.control_flow.scan_rules import scan_p
 from pyjax.lax.control_flow.tracing import split_list
 from pyjax.lax.control_flow.while_loop import while_p
 from pyjax.lax.faults.walking import place_of
+from xla_backend.process.values import Value
 
 Note = Any
 # The results of an equation or program, and its note.
@@ -62,8 +62,7 @@ def _nothing(tree: PyTreeDef, avals: Sequence[Any]) -> Note:
     return tree_unflatten(tree, [zeros_like_aval(a) for a in avals])
 
 
-@dataclass(frozen=True)
-class AbstractNoticer(ABC):
+class AbstractNoticer(Value, ABC):
     """What to notice. Equal ones notice the same: programs are remembered by them."""
 
     @abstractmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from ctypes.util import find_library
 from typing import Any
 
 from pyjax._config import options
@@ -43,6 +42,9 @@ from pyjax.lax.nary import expand_to
 from pyjax.lax.reduce import reduce_sum
 from pyjax.lax.sort import take_along
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.process.on_first_use import on_first_use
+
+_find_library = on_first_use("ctypes.util", "find_library")
 
 
 class EighImplementation(enum.Enum):
@@ -321,7 +323,7 @@ def _check_magma(implementation: EigImplementation | None, use_magma: bool | Non
     wanted = options.use_magma.value == "on" if use_magma is None else use_magma
     if implementation is not None:
         wanted = implementation is EigImplementation.MAGMA
-    if wanted and find_library("magma") is None:
+    if wanted and _find_library("magma") is None:
         fail(
             RuntimeError,
             "eig: the MAGMA library was not found",

@@ -15,11 +15,8 @@ from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.program.ir import Host, Program
 from xla_backend.program.printer import program_to_text
-from xla_backend.program.serialize import (
-    ProgramFormatError,
-    program_from_bytes,
-    program_to_bytes,
-)
+from xla_backend.program.records import ProgramFormatError
+from xla_backend.program.serialize import program_from_bytes, program_to_bytes
 from xla_backend.program.stepper import Stepper
 from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.client import ExecutionContext
@@ -115,7 +112,7 @@ DAMAGE = {
         lambda c: c["program"].pop()
     ),
     "is damaged: IndexError": lambda: changed(lambda c: c.update(program=["r", 3])),
-    "hold a tuple, expected a program": lambda: changed(lambda c: c.update(program=["t"])),
+    "hold a tuple, expected a Program": lambda: changed(lambda c: c.update(program=["t"])),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import CustomCallAttributes
@@ -109,7 +108,7 @@ class CpuClient(HloClient):
         shared = joined()
         if module.num_partitions > 1 and shared is not None:
             content = module_fingerprint(module, pointers=False, objects=[])
-            options = replace(options, processes=shared.world.count)
+            options = options._replace(processes=shared.world.count)
         executable = find_program(ModuleSource.of(module), options, self._local[0])
         executable.content = content
         return executable

@@ -16,7 +16,6 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.llvm.jit import Library
 from xla_backend.measured_costs import CostDecision, MeasuredRuns
 from xla_backend.process.lazy import lazy
-from xla_backend.program.ir import Program
 from xla_backend.runtime.client import Device, ExecutionContext
 from xla_backend.runtime.custom_calls import take_pending_exception
 from xla_backend.runtime.host_buffer import memory_view
@@ -52,7 +51,7 @@ class Stages(Protocol):
     @property
     def assignment(self) -> Any: ...
     @property
-    def program(self) -> Program: ...
+    def program(self) -> Any: ...
     @property
     def decisions(self) -> Sequence[CostDecision]: ...
 
@@ -159,7 +158,7 @@ class CpuExecutable(NativeExecutable):
         return self.stages.assignment
 
     @property
-    def program(self) -> Program:
+    def program(self) -> Any:
         """The program that the code was written from."""
         return self.stages.program
 

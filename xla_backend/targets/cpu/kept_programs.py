@@ -17,7 +17,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,7 +36,7 @@ from xla_backend.persistent.events import CacheEvent, Outcome, announce
 from xla_backend.persistent.settings import cache_settings
 from xla_backend.persistent.sources import source_digest
 from xla_backend.process.on_first_use import on_first_use
-from xla_backend.program.serialize import (
+from xla_backend.program.records import (
     ProgramFormatError,
     record_from_bytes,
     record_to_bytes,
@@ -134,7 +133,7 @@ def _loaded(
     runs = options.profiled_runs if facts.timed else 0
     made_with = options
     if (facts.measured, runs) != (options.measured, options.profiled_runs):
-        made_with = replace(options, measured=facts.measured, profiled_runs=runs)
+        made_with = options._replace(measured=facts.measured, profiled_runs=runs)
     return load_code(ProgramCode(facts, found.objects), source, made_with, device)
 
 
@@ -359,7 +358,7 @@ def _made_with(options: CompileOptions, sources: str) -> str:
 
 
 def _option_parts(options: CompileOptions) -> list[str]:
-    names = [f.name for f in fields(options) if f.name not in _NO_PART]
+    names = [name for name in options._fields if name not in _NO_PART]
     return [f"{name}={_text(getattr(options, name))}" for name in names]
 
 

@@ -11,9 +11,9 @@ from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.exchanges import never_come
 from xla_backend.process.bounded_cache import once
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.runtime.participant_threads import Interrupted
-from xla_backend.runtime.processes.crossing import Run
 from xla_backend.runtime.processes.identity import Identity, Site
 from xla_backend.runtime.processes.joined import Joined
 from xla_backend.targets.cpu.routines.library import kernel_library
@@ -33,6 +33,9 @@ from xla_backend.targets.cpu.routines.meeting_layout import (
     numbers_start,
     places_start,
 )
+
+# Of processes that have joined; most have not.
+_crossing_run = on_first_use("xla_backend.runtime.processes.crossing", "Run")
 
 # About 20 us of looks at the others, where each participant has a processor.
 _SPINS = 2000
@@ -165,7 +168,7 @@ class SharedSession(Session):
             assert session is not None  # who runs it has it
             return session._moving()
 
-        self._run = Run(joined.exchanges, name, identity, processes, watch)
+        self._run = _crossing_run(joined.exchanges, name, identity, processes, watch)
         self._failures: list[BaseException] = []  # of exchanges
         self._groups: dict[int, int] = {}
         for site, offsets in zip(meetings.sites, meetings.offsets):

@@ -15,7 +15,7 @@ from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.measured_costs import Costs
 from xla_backend.process.on_first_use import on_first_use
-from xla_backend.program.ir import Host, offsets_of
+from xla_backend.program.steps import Host, offsets_of
 from xla_backend.runtime.custom_calls import HostCall
 from xla_backend.targets.cpu.code_interface import host_call_symbol
 from xla_backend.targets.cpu.meeting_places import Meetings

@@ -7,7 +7,6 @@ nothing that would be compiled instead.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
@@ -15,7 +14,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.llvm.jit import UnresolvedSymbolError
 from xla_backend.persistent.sources import source_digest
-from xla_backend.program.serialize import ProgramFormatError
+from xla_backend.program.records import ProgramFormatError
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.compiler import compile_code
 from xla_backend.targets.cpu.executable import CpuExecutable
@@ -44,7 +43,7 @@ def serialize_program(module: HloModule, options: CompileOptions, device: Device
             f"the program {module.name!r} calls functions of this process, such as callbacks"
         )
     start = time.perf_counter()
-    code = compile_code(module.clone(), replace(options, dump=None), device).code
+    code = compile_code(module.clone(), options._replace(dump=None), device).code
     try:
         entry = write_entry(code.facts, code.objects, time.perf_counter() - start)
     except ProgramFormatError as error:
@@ -75,7 +74,7 @@ def load_serialized(
         found = read_entry(b"".join(rest), CodeFacts, shapes_of(module))
         facts = found.facts
         assert isinstance(facts, CodeFacts)
-        made_with = replace(options, dump=None, measured=facts.measured)
+        made_with = options._replace(dump=None, measured=facts.measured)
         source = ModuleSource.of(module)
         return load_code(ProgramCode(facts, found.objects), source, made_with, device)
     except (Unfit, ProgramFormatError, UnresolvedSymbolError) as error:

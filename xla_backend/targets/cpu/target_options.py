@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xla_backend.compile_options import CompileOptions
 from xla_backend.debug_options import FlagError
 from xla_backend.llvm.target import TargetInfo, host_target, make_target
@@ -38,7 +36,7 @@ def target_for(options: CompileOptions) -> TargetInfo:
         target = _limited(target, options.max_isa)
     if options.vector_bits is not None:
         bits = min(target.vector_bits, max(_NARROWEST, options.vector_bits))
-        target = replace(target, vector_bits=bits)
+        target = target._replace(vector_bits=bits)
     return target
 
 

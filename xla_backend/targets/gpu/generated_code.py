@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from xla_backend.compile_options import CompileOptions
@@ -164,8 +163,7 @@ class GeneratedCode:
             return plain
         used = self._assembled.resources[name]
         resident = occupancy(self.architecture, threads, used.registers, shared_bytes)
-        return replace(
-            plain,
+        return plain._replace(
             registers=used.registers,
             spilled_bytes=used.spill_stores + used.spill_loads,
             occupancy=resident.fraction,

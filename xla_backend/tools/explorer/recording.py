@@ -165,7 +165,8 @@ class Recorder:
         places = {place for node in nodes for place in places_of(node)}
         cost = asdict(analysis.instruction(nodes[0])) if nodes else {}
         return {
-            **asdict(kernel),
+            **kernel._asdict(),
+            "launches": [each._asdict() for each in kernel.launches],
             "places": sorted(self._place(p) for p in places),
             "cost": cost,
         }

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -261,4 +260,4 @@ def test_the_flag() -> None:
     given = [arguments_of(program, seed) for seed in range(4)]
     got = xla_backend.compile(program, options=flags).loaded.run_arrays_together(given)
     assert got[0][0].shape == (1, 1000)
-    assert replace(CompileOptions(), overlap_collectives=True) == OVERLAP
+    assert CompileOptions()._replace(overlap_collectives=True) == OVERLAP

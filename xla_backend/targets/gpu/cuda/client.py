@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,7 +103,7 @@ class CudaClient(HloClient):
 
     def compile(self, module: HloModule, options: CompileOptions) -> LoadedExecutable:
         architecture = _architecture(self._devices)
-        options = replace(options, target=Target(TRIPLE, architecture.name))
+        options = options._replace(target=Target(TRIPLE, architecture.name))
         # One that takes the code now; the others load it at its first use there.
         device = next((d for d in self._devices if not d.is_lost), self._devices[0])
         planned, code = generate(module, options, self._chooser(device, options))
@@ -124,11 +123,11 @@ class CudaClient(HloClient):
         """What tries products on a device; None where their sizes alone are to decide."""
         if options.gpu.autotune_level == 0 or options.gpu.deterministic or device.is_lost:
             return None
-        options = replace(options, dump=None)
+        options = options._replace(dump=None)
         found = self._tuners.find((device, options))
         if found is None:
             load, dump = options.gpu.autotuned_before, options.gpu.autotune_results
-            flags = replace(options.gpu, autotuned_before="", autotune_results="")
+            flags = options.gpu._replace(autotuned_before="", autotune_results="")
             settings = f"{flags} {options.fast_math} {self.platform_version}"
             check = options.gpu.autotune_level >= _CHECKED_FROM
             found = Autotuner(CudaTimer(device, options), settings, load, dump, check=check)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -35,7 +34,7 @@ class CudaTimer:
 
     def __init__(self, device: CudaDevice, options: CompileOptions) -> None:
         self._device = device
-        self._options = replace(options, dump=None)
+        self._options = options._replace(dump=None)
         properties = device.cupy.cuda.runtime.getDeviceProperties(device.number)
         self.model = properties["name"].decode()
 
