@@ -11,16 +11,26 @@ import pyjax.numpy as jnp
 from pyjax import lax, nn
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.bessel import unscaled_i0, unscaled_i1
-from pyjax.lax.special.common import in_float64
-from pyjax.lax.special.error_functions import exp_of_minus_square, scaled_erfc
+from pyjax.lax.special.common import horner, in_float64
+from pyjax.lax.special.error_functions import (
+    erf_of_small,
+    scaled_erfc,
+    times_exp_of_minus_square,
+)
 from pyjax.numpy.util import promote_args_inexact
+from xla_backend.hlo.special_function_tables import (
+    NDTRI_CENTRAL_F32,
+    NDTRI_TAIL_F32,
+    NDTRI_TAIL_F64,
+)
 
 Array = Any
 ArrayLike = Any
 _HALF_LOG_2PI = float(np.log(2 * np.pi) / 2)
 _ROOT_HALF = float(np.sqrt(0.5))
-# Terms of the series of `log_ndtr` in the tail after which it is exact to rounding.
-_TAIL_TERMS = 10
+_ROOT_HALF_OVER_PI = float(np.sqrt(0.5 / np.pi))
+# Up to here ndtr is computed from erf, beyond from the scaled tail.
+_SMALL = 1.0
 
 
 def erf(x: ArrayLike) -> Array:
@@ -33,7 +43,7 @@ def erf(x: ArrayLike) -> Array:
 
 
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), accurate for large x.
+    """1 - erf(x), accurate for large x; float32 to 5 units in the last place.
 
     >>> erfc(0.0)
     Array(1., dtype=float32, weak_type=True)
@@ -112,16 +122,24 @@ def _floating(name: str, x: ArrayLike) -> Array:
     return lax.convert_element_type(x, x.dtype)  # no weak type
 
 
-@custom_jvp
-@in_float64
-def _ndtr(x: Array) -> Array:
-    size = lax.abs(x)
+def _scaled_tail(x: Array) -> Array:
+    """exp(x² / 2) ndtr(-x) for x >= _SMALL."""
+    return scaled_erfc(_ROOT_HALF * x, 0.5 * _ROOT_HALF) / (x + _ROOT_HALF)
+
+
+def _upper_tail(x: Array) -> Array:
+    """ndtr(-x) for x >= 0."""
     # Beyond 40 there is nothing left. (x² / 2 is squared as such: the rounding error of x / √2
     # would be magnified.)
-    far = jnp.minimum(size, 40)
-    tail = 0.5 * exp_of_minus_square(far, 0.5) * scaled_erfc(_ROOT_HALF * far)
-    middle = 0.5 * (1 + lax.erf(_ROOT_HALF * x))
-    return jnp.where(size < 1, middle, jnp.where(x > 0, 1 - tail, tail))
+    far = jnp.minimum(x, 40)
+    tail = times_exp_of_minus_square(_scaled_tail(far), far, 0.5)
+    return jnp.where(x < _SMALL, 0.5 - erf_of_small(x, _ROOT_HALF, 0.5), tail)
+
+
+@custom_jvp
+def _ndtr(x: Array) -> Array:
+    tail = _upper_tail(lax.abs(x))
+    return jnp.where(x > 0, 1 - tail, tail)
 
 
 _ndtr.defjvps(lambda g, ans, x: g * lax.exp(-x * x / 2 - _HALF_LOG_2PI))
@@ -129,6 +147,8 @@ _ndtr.defjvps(lambda g, ans, x: g * lax.exp(-x * x / 2 - _HALF_LOG_2PI))
 
 def ndtr(x: ArrayLike) -> Array:
     """The standard normal distribution function: the probability of a value ≤ x.
+
+    float32 to 5 units in the last place, in both tails.
 
     Raises:
       TypeError: x is neither float32 nor float64.
@@ -139,27 +159,12 @@ def ndtr(x: ArrayLike) -> Array:
     return _ndtr(_floating("ndtr", x))
 
 
-def _tail_series(x: Array, order: int) -> Array:
-    """ndtr(x) over its leading term for x far below 0: 1 - 1/x² + 3/x⁴ - …"""
-    series, term = jnp.ones_like(x), jnp.ones_like(x)
-    for n in range(1, order + 1):
-        term = term * (-(2 * n - 1)) / (x * x)
-        series = series + term
-    return series
-
-
-def _log_ndtr_tail(x: Array, series_order: int) -> Array:
-    """The asymptotic series for x far below 0."""
-    return -x * x / 2 - lax.log(-x) - _HALF_LOG_2PI + lax.log(_tail_series(x, series_order))
-
-
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
-    """log(ndtr(x)), accurate in both tails.
+    """log(ndtr(x)), accurate in both tails; float32 to 5 units in the last place.
 
     Args:
       x: float32 or float64.
-      series_order: terms of the series used for x far below 0 (-10 in float32, -20 in float64);
-        at least ten are used, after which it is exact to rounding.
+      series_order: accepted as in JAX, and not used: no series is needed.
     Raises:
       TypeError: another dtype, or a series_order that is no int.
       ValueError: series_order is negative or above 30.
@@ -171,51 +176,59 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
         raise TypeError("series_order must be a Python integer.")
     if not 0 <= series_order <= 30:
         raise ValueError(f"series_order must be between 0 and 30, got {series_order}")
-    return _log_ndtr(_floating("log_ndtr", x), max(series_order, _TAIL_TERMS))
+    return _log_ndtr(_floating("log_ndtr", x))
 
 
-def _log_ndtr(x: Array, series_order: int) -> Array:
-    low = -10.0 if x.dtype == np.float32 else -20.0
-
-    @custom_jvp
-    @in_float64
-    def compute(x: Array) -> Array:
-        middle = lax.log(_ndtr(jnp.clip(x, low, None)))
-        tail = _log_ndtr_tail(jnp.minimum(x, low), series_order)
-        return jnp.where(x > 0, lax.log1p(-_ndtr(-x)), jnp.where(x > low, middle, tail))
-
-    @compute.defjvp
-    def _jvp(primals: Any, tangents: Any) -> Any:
-        (x,), (g,) = primals, tangents
-        ans = compute(x)
-        # The ratio of density and distribution. In the tail their exponents cancel, so that the
-        # difference of the logarithms would lose all digits; -x over the series is exact there.
-        middle = lax.exp(-x * x / 2 - ans - _HALF_LOG_2PI)
-        tail = jnp.minimum(x, low)
-        return ans, g * jnp.where(x > low, middle, -tail / _tail_series(tail, series_order))
-
-    return compute(x)
+@custom_jvp
+def _log_ndtr(x: Array) -> Array:
+    size = lax.abs(x)
+    tail = _upper_tail(size)
+    # Above 0 it is log(1 - tail), with what 1 - tail loses when it is rounded. Far below, the
+    # logarithm of the scaled tail, and -x²/2.
+    near = x > -_SMALL
+    inner = jnp.where(x > 0, 1 - tail, jnp.where(near, tail, _scaled_tail(size)))
+    lost = ((1 - inner) - tail) / inner
+    return lax.log(inner) + jnp.where(x > 0, lost, jnp.where(near, 0, -0.5 * x * x))
 
 
-def _ndtri_tail(log_p: Array) -> Array:
-    """The x < 0 at which log_ndtr is log_p, for probabilities below 1/8."""
-    start = jnp.sqrt(-2 * log_p)
-    x = -start + (lax.log(start) + _HALF_LOG_2PI) / start
-    for _ in range(4):  # log_ndtr is concave: Newton's method converges, quadratically
-        value = _log_ndtr(x, _TAIL_TERMS)
-        x = x - (value - log_p) * lax.exp(value + x * x / 2 + _HALF_LOG_2PI)
-    return x
+@_log_ndtr.defjvp
+def _log_ndtr_jvp(primals: Any, tangents: Any) -> Any:
+    """The ratio of density and distribution."""
+    (x,), (g,) = primals, tangents
+    ans = _log_ndtr(x)
+    near = lax.exp(-0.5 * x * x - _HALF_LOG_2PI - ans)
+    # Far below their exponents cancel: the reciprocal of the scaled tail is left.
+    below = _ROOT_HALF_OVER_PI / _scaled_tail(-jnp.minimum(x, -_SMALL))
+    return ans, g * jnp.where(x > -_SMALL, near, below)
+
+
+def _ndtri_tail(p: Array) -> Array:
+    """The x < 0 at which ndtr is p, for 0 < p <= 1/8."""
+    log_p = lax.log(p)
+    r = jnp.sqrt(-2 * log_p)
+    if p.dtype == np.float32:
+        u = (1 / (r + 3) - 0.12795509292036467) * (1 / 0.07048382855254859)
+        return horner(u, NDTRI_TAIL_F32) - r
+    u = (1 / (r + 2) - 0.13606779490062773) * (1 / 0.11149777033060315)
+    x = -r * horner(u, NDTRI_TAIL_F64)
+    # One step of Newton's method, which squares the error: log_ndtr is concave.
+    value = _log_ndtr(x)
+    return x - (value - log_p) * lax.exp(value + x * x / 2 + _HALF_LOG_2PI)
+
+
+def _ndtri_centre(p: Array) -> Array:
+    """The x at which ndtr is p, for 1/8 <= p <= 7/8."""
+    if p.dtype != np.float32:
+        return float(np.sqrt(2)) * lax.erf_inv(2 * p - 1)
+    q = p - 0.5
+    return q * horner(q * q, NDTRI_CENTRAL_F32)
 
 
 @custom_jvp
 def _ndtri(p: Array) -> Array:
-    low = jnp.minimum(p, 1 - p)
-    safe = jnp.where((low > 0) & (low < 0.125), low, 0.0625)
-    # log_ndtr of the lower tail; 1 - p is exact for p above a half.
-    tail = _ndtri_tail(lax.log(safe))
-    tail = jnp.where(p < 0.5, tail, -tail)
-    centre = float(np.sqrt(2)) * lax.erf_inv(2 * p - 1)
-    x = jnp.where(low < 0.125, tail, centre)
+    low = jnp.minimum(p, 1 - p)  # 1 - p is exact for p above a half
+    tail = _ndtri_tail(jnp.where((low > 0) & (low < 0.125), low, 0.0625))
+    x = jnp.where(low < 0.125, jnp.where(p < 0.5, tail, -tail), _ndtri_centre(p))
     x = jnp.where(p == 0, -np.inf, jnp.where(p == 1, np.inf, x))
     return jnp.where((p < 0) | (p > 1) | jnp.isnan(p), np.nan, x)
 

@@ -19,6 +19,8 @@ from xla_backend.hlo.special_function_tables import (
     ERF_INV_MIDDLE_F64,
     ERF_INV_TAIL_F32,
     ERF_INV_TAIL_F64,
+    ERF_SMALL_F32,
+    ERF_SMALL_F64,
     ERFC_F32,
     ERFC_F64,
     LANCZOS,
@@ -34,24 +36,29 @@ P = PrimitiveType
 # -- the error function ----------------------------------------------------------------------------
 
 
-def _exp_of_minus_square(x: Expression) -> Expression:
-    """exp(-x**2) without the rounding error of x**2 being magnified: x = high + rest, where the
-    square of `high` is exact."""
+def _times_exp_of_minus_square(times: Expression, x: Expression) -> Expression:
+    """times exp(-x**2) without the rounding error of x**2 being magnified: x = high + rest, where
+    the square of `high` is exact."""
     wide = x.kind is P.F64
     integer = P.S64 if wide else P.S32
     high = (x.bits(integer) & (-(2**27) if wide else -(2**12))).bits(x.kind)
-    rest = (x - high) * (x + high)
-    return (-(high * high)).exp() * (-rest).exp()
+    rest = -((x - high) * (x + high))
+    near = times + times * (rest * horner(rest, (1 / 24, 1 / 6, 0.5, 1.0)))
+    return near * (-(high * high)).exp()
 
 
 def erfc(x: Expression) -> Expression:
-    """1 - erf(x): exp(-x**2) times a polynomial, after Shepherd and Laframboise (1981)."""
+    """1 - erf(x); far from 0, exp(-x**2) times a polynomial in a reciprocal, after Shepherd and
+    Laframboise (1981)."""
     y = x.abs()
     y = y.compare("LT", 30.0).select(y, 30.0)
-    t = (y - 3.75) / (y + 3.75)
-    scaled = horner((t + 0.115) * (1 / 0.885), ERFC_F64 if x.kind is P.F64 else ERFC_F32)
-    upper = _exp_of_minus_square(y) * (scaled / (y + y + 1.0))
+    wide = x.kind is P.F64
+    s = 1.0 / (y + 2.5)
+    scaled = horner(s * 5.0 - 1.0, ERFC_F64) if wide else horner(s, ERFC_F32)
+    upper = _times_exp_of_minus_square(scaled / (y + y + 1.0), y)
     result = x.compare("LT", 0.0).select(2.0 - upper, upper)
+    near = 1.0 - x * horner(x * x, ERF_SMALL_F64 if wide else ERF_SMALL_F32)
+    result = y.compare("LT", 0.5).select(near, result)
     return x.compare("EQ", x).select(result, x)
 
 
