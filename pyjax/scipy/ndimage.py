@@ -75,7 +75,8 @@ def map_coordinates(
     terms: list[Any] = []
     for corner in itertools.product(*choices):
         indices, valid, weights = zip(*corner)
-        value = data[tuple(indices)]
+        # What is read beyond the borders is not used.
+        value = data.at[tuple(indices)].get(mode="clip", wrap_negative_indices=False)
         if mode == "constant":
             value = jnp.where(math.prod(valid[1:], start=valid[0]), value, cval)
         if order:

@@ -17,6 +17,7 @@ from xla_backend.passes.fusion_rules import (
     may_be_interior,
     memory_origin,
     reads_apart,
+    reads_components,
     same_window_read,
 )
 
@@ -251,6 +252,8 @@ class GroupGraph:
         """Whether it joins components that are computed: in one loop of their own each is once."""
         if not self._together or node.opcode is not Opcode.CONCATENATE:
             return False
+        if all(reads_components(user, node) for user in node.users):
+            return False  # one by one
         return joins_components(node) and self._chain_cost[node] > DUPLICATE_COST
 
     def _is_free(self, node: Instruction) -> bool:

@@ -8,6 +8,7 @@ from math import prod
 from xla_backend.hlo.attributes import (
     DimensionsAttributes,
     DynamicSliceAttributes,
+    GatherAttributes,
     SliceAttributes,
 )
 from xla_backend.hlo.instruction import Instruction
@@ -110,6 +111,16 @@ def joins_components(node: Instruction) -> bool:
     assert isinstance(node.attributes, DimensionsAttributes)
     (d,) = node.attributes.dimensions
     return 1 < len(node.operands) == prod(node.shape.dimensions[d:]) <= MOST_COMPONENTS
+
+
+def reads_components(user: Instruction, joined: Instruction) -> bool:
+    """Whether a gather takes its places from a concatenation: it reads each component of a place
+    by itself."""
+    if user.opcode is not Opcode.GATHER or user.operands[0] is joined:
+        return False
+    assert isinstance(user.attributes, GatherAttributes)
+    assert isinstance(joined.attributes, DimensionsAttributes)
+    return joined.attributes.dimensions == (user.attributes.index_vector_dim,)
 
 
 def asks_twice(node: Instruction, members: Container[Instruction]) -> bool:

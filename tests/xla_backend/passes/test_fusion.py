@@ -277,6 +277,33 @@ def test_components_that_are_computed_are_joined_in_a_loop_of_their_own() -> Non
     assert found[1] == found[0] + 1
 
 
+def test_places_of_a_gather_are_components_that_it_reads_one_by_one() -> None:
+    """`x[i, j]`: places were written to memory, with their components next to each other."""
+    module = parse_module("""HloModule m
+    ENTRY main {
+      x = f32[1000,1000] parameter(0)
+      i = s32[5000] parameter(1)
+      j = s32[5000] parameter(2)
+      n = s32[] constant(1000)
+      all = s32[5000] broadcast(n), dimensions={}
+      o = s32[] constant(0)
+      zeros = s32[5000] broadcast(o), dimensions={}
+      below = pred[5000] compare(i, zeros), direction=LT
+      moved = s32[5000] add(i, all)
+      row = s32[5000] select(below, moved, i)
+      left = pred[5000] compare(j, zeros), direction=LT
+      shifted = s32[5000] add(j, all)
+      column = s32[5000] select(left, shifted, j)
+      rows = s32[5000,1] reshape(row)
+      columns = s32[5000,1] reshape(column)
+      places = s32[5000,2] concatenate(rows, columns), dimensions={1}
+      ROOT g = f32[5000] gather(x, places), offset_dims={}, collapsed_slice_dims={0,1},
+        start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,1}
+    }""")
+    assert LoopFusion(together=True).run(module)
+    assert sum(n.opcode is Opcode.FUSION for n in module.entry.instructions) == 1
+
+
 def _crop_of_padded(size: int) -> str:
     return f"""
       p = f32[{size},{size}] parameter(0)
