@@ -1,5 +1,7 @@
 """fft as a routine for each axis, in place from the second one on.
 
+Real numbers of which there is an even count are half as many complex ones.
+
 One long transform is two axes: of n = a b numbers, transforms of length a of those that are b
 apart, rotations, and transforms of length b, whose results lie a apart. Lengths with a prime factor
 above `LONGEST`, and long ones that are no such product, are the host's.
@@ -82,7 +84,7 @@ def _runs_here(node: Instruction) -> bool:
         return False
     others = math.prod(operand.dimensions[:-1])
     last = _halved(attributes.fft_type, others, lengths[-1])
-    if last is None and lengths[-1] > fft_plan.LONGEST:
+    if last is None and _in_group(attributes.fft_type, lengths[-1]) > fft_plan.LONGEST:
         return False
     rest = lengths[:-1]
     return all(fft_plan.factors(n) is not None for n in lengths) and all(
@@ -90,11 +92,21 @@ def _runs_here(node: Instruction) -> bool:
     )
 
 
+def _is_packed(fft_type: str, n: int) -> bool:
+    """Whether a transform along the last axis is one of pairs of numbers."""
+    return fft_type in ("RFFT", "IRFFT") and n % 2 == 0 and n > 2
+
+
+def _in_group(fft_type: str, n: int) -> int:
+    """The numbers of a transform that a group has for it."""
+    return n // 2 if _is_packed(fft_type, n) else n
+
+
 def _halved(fft_type: str, problems: int, n: int) -> tuple[int, int] | None:
     """The two lengths of a transform along the last axis that is done as two axes."""
     if fft_type == "IRFFT" or n < _WORTH_HALVING:
         return None
-    if problems >= _SIDE_BY_SIDE and n <= fft_plan.LONGEST:
+    if problems >= _SIDE_BY_SIDE and _in_group(fft_type, n) <= fft_plan.LONGEST:
         return None
     return fft_plan.halves(n, _SIDE_BY_SIDE)
 
@@ -145,6 +157,14 @@ class _Transform:
         kind = {"RFFT": "rfft", "IRFFT": "irfft"}.get(self.type, "fft")
         halved = _halved(self.type, problems, n)
         if halved is None:
+            if _is_packed(self.type, n):
+                pairs = (
+                    given // 2 if kind == "rfft" else given,
+                    made // 2 if kind == "irfft" else made,
+                )
+                layouts = Layout(pairs[0], 0, 1), Layout(pairs[1], 0, 1)
+                step = _Axis(f"packed_{kind}", problems, 1, n // 2, *layouts, pairs[1])
+                return [self._step(step, source, target)]
             layouts = Layout(given, 0, 1), Layout(made, 0, 1)
             return [self._step(_Axis(kind, problems, 1, n, *layouts, made), source, target)]
         a, b = halved
@@ -165,6 +185,9 @@ class _Transform:
         if rotated:
             make = partial(fft_plan.rotations, rotated, dtype)
             rotations = builder.table(("fft rotations", rotated, self.real), make)
+        if axis.kind.startswith("packed"):
+            make = partial(fft_plan.half_turn, 2 * n, dtype)
+            rotations = builder.table(("fft half turn", 2 * n, self.real), make)
         plan = fft_plan.passes(n)
         numbers = (
             axis.outer,

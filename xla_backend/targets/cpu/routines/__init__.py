@@ -57,7 +57,8 @@ cumulative
          op: cumsum cumprod cummax cummin (cumlogsumexp for floats); scans axis 1 of
          [outer, n, inner]; flags bit 0: from the end
 
-fft      void pyjax_fft_<t>(...), pyjax_rfft_<t>, pyjax_irfft_<t>               see there
+fft      void pyjax_fft_<t>(...), pyjax_rfft_<t>, pyjax_irfft_<t>,
+         pyjax_packed_rfft_<t>, pyjax_packed_irfft_<t>                          see there
 
 small_matrices
          void pyjax_cholesky_<t>(...), pyjax_lu_<t>, pyjax_triangular_<t>      see there

@@ -10,6 +10,8 @@
         `fft_plan.generated`. x may be y.
   pyjax_rfft_<t>: the same of real numbers.    pyjax_irfft_<t>: of the first n / 2 + 1 numbers of
         what is conjugate-symmetric; gives real ones
+  pyjax_packed_rfft_<t>, pyjax_packed_irfft_<t>: the same of 2 n real numbers, which lie as n
+        complex ones do, and n + 1 complex ones; rotations are `fft_plan.half_turn`
         t: c64 c128, also with the suffix of a form (`fft_forms`); `fft_plan` has the tables
 
 A group of transforms goes into a buffer with a vector for each element, through its passes
@@ -48,7 +50,8 @@ from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.workspace import GIVE, HEADER, TAKE
 
 TYPES = (P.C64, P.C128)
-KINDS = ("fft", "rfft", "irfft")
+_PACKED_RFFT, _PACKED_IRFFT = "packed_rfft", "packed_irfft"
+KINDS = ("fft", "rfft", "irfft", _PACKED_RFFT, _PACKED_IRFFT)
 NUMBERS = (
     "outer", "inner", "n", "in_outer", "in_inner", "in_step", "out_outer", "out_inner", "out_step",
     "kept", "tail", "inverse", "pass_count",
@@ -120,6 +123,7 @@ class _Group:
     def __init__(self, kind: str, form: Form, lanes: Lanes, first: str, count: str) -> None:
         self.w, self.kind, self.form, self.lanes = lanes.w, kind, form, lanes
         w, self.real = lanes.w, element(lanes.ty)
+        self.packed = kind in (_PACKED_RFFT, _PACKED_IRFFT)
         reals = Lanes(w, REALS[lanes.t])
         self.source = reals if kind == "rfft" else lanes
         self.target = reals if kind == "irfft" else lanes
@@ -131,12 +135,18 @@ class _Group:
 
     def transform(self) -> None:
         w, lanes = self.w, self.lanes
-        size = w.imul("%n", 2 * lanes.count * (8 if self.real == "double" else 4))
+        # Packed numbers have one more at the end.
+        size = w.imul(w.iadd("%n", 1), 2 * lanes.count * (8 if self.real == "double" else 4))
         taken = w.call(TAKE, "ptr", [("i64", w.imul(size, 2))])
         buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(size, HEADER))
         self._read(buffers[0])
         tables = Tables("%passes", "%pass_count", "%roots", "%places")
-        self._write(run_passes(lanes, buffers, tables, self.form.radices))
+        if self.kind == _PACKED_IRFFT:
+            self._pack(buffers[0])
+        made = run_passes(lanes, buffers, tables, self.form.radices)
+        if self.kind == _PACKED_RFFT:
+            lanes.store(made, "%n", lanes.load(made, "0"))  # one period on
+        self._write(made)
         w.call(GIVE, "void", [("ptr", taken)])
 
     def _swapped(self, value: Pair) -> Pair:
@@ -194,7 +204,7 @@ class _Group:
     def _read(self, buffer: str) -> None:
         w, lanes, source = self.w, self.lanes, self.source
         half = w.iadd(w.op("sdiv", "i64", "%n", "2"), 1)
-        given = half if self.kind == "irfft" else "%n"
+        given = {"irfft": half, _PACKED_IRFFT: w.iadd("%n", 1)}.get(self.kind, "%n")
 
         def pair(value: Any) -> Pair:
             return self._swapped(value if source is lanes else (value, const(lanes.ty, 0.0)))
@@ -233,11 +243,53 @@ class _Group:
                 assert isinstance(conjugate, tuple)
                 lanes.store(buffer, loop.index, self._swapped(conjugate))
 
+    # -- real numbers as half as many complex ones -------------------------------------------------
+
+    def _halves(self, buffer: str, k: str) -> tuple[Pair, Pair, Pair]:
+        """Sum and difference of number k and the conjugate of number n - k, and a root of 2 n."""
+        w, lanes, ty = self.w, self.lanes, self.lanes.ty
+        low, high = lanes.load(buffer, k), lanes.load(buffer, w.isub("%n", k))
+        assert isinstance(low, tuple) and isinstance(high, tuple)
+        short, mirrored = Short(lanes), (high[0], w.fneg(ty, high[1]))
+        at = w.imul(k, 2)
+        root = [
+            w.splat(ty, w.load(self.real, w.gep(self.real, "%rotations", w.iadd(at, part))))
+            for part in (0, 1)
+        ]
+        return short.add(low, mirrored), short.sub(low, mirrored), (root[0], root[1])
+
+    def _unpacked(self, buffer: str, k: str) -> Pair:
+        """Twice result k of the real numbers: of those with even and odd places, the transforms of
+        which are the sum and -i times the difference of what all have together."""
+        w, ty = self.w, self.lanes.ty
+        even, odd, root = self._halves(buffer, k)
+        odd = Short(self.lanes).times(odd, root)
+        return w.op("fadd", ty, even[0], odd[1]), w.op("fsub", ty, even[1], odd[0])
+
+    def _pack(self, buffer: str) -> None:
+        """The way back, in place: twice the transform of n complex numbers. Parts have traded
+        places, so that sums and differences have, too."""
+        w, lanes, ty = self.w, self.lanes, self.lanes.ty
+        for k in ("0", "%n"):
+            ends = lanes.load(buffer, k)
+            assert isinstance(ends, tuple)
+            lanes.store(buffer, k, (const(ty, 0.0), ends[1]))  # which are real
+        middle = w.iadd(w.op("lshr", "i64", "%n", "1"), 1)
+        with w.loop("0", middle) as loop:
+            odd, even, root = self._halves(buffer, loop.index)
+            real, imaginary = Short(lanes).times(odd, root)
+            low = w.op("fadd", ty, even[0], imaginary), w.op("fsub", ty, even[1], real)
+            high = w.op("fsub", ty, imaginary, even[0]), w.op("fadd", ty, even[1], real)
+            lanes.store(buffer, loop.index, low)
+            lanes.store(buffer, w.isub("%n", loop.index), high)
+
     # -- out ---------------------------------------------------------------------------------------
 
     def _rotated(self, value: Pair, k: str) -> Pair:
         """Multiplied by a root, if results are."""
         w, ty = self.w, self.lanes.ty
+        if self.packed:
+            return value
         rotated = lambda: [*_rotated(self.lanes, value, self.places, k)]
         if self.form.rotated is None:
             rotates = w.cmp("ne", "ptr", "%rotations", "null")
@@ -251,10 +303,13 @@ class _Group:
     def _write(self, buffer: str) -> None:
         w, lanes, target, ty = self.w, self.lanes, self.target, self.lanes.ty
         scale = w.cast("sitofp", "i64", w.select(self.inverse, "i64", "%n", "1"), self.real)
-        scale = w.splat(ty, w.op("fdiv", self.real, const(self.real, 1.0), scale))
+        one = const(self.real, 0.5 if self.packed else 1.0)
+        scale = w.splat(ty, w.op("fdiv", self.real, one, scale))
 
         def stored(k: str) -> Pair:
-            value = lanes.load(buffer, k)
+            value = (
+                self._unpacked(buffer, k) if self.kind == _PACKED_RFFT else lanes.load(buffer, k)
+            )
             assert isinstance(value, tuple)
             real_part, imaginary = self._swapped(self._rotated(value, k))
             return w.op("fmul", ty, real_part, scale), w.op("fmul", ty, imaginary, scale)

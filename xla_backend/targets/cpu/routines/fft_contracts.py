@@ -20,18 +20,29 @@ def _run(kind: str, *operands: Any) -> None:
     d = dict(zip(NUMBERS, operands[:count]))
     _, _, rotations, _, x, y = operands[count:]
     n, inner = d["n"], d["inner"]
-    given = n // 2 + 1 if kind == "irfft" else n
+    packed = kind.startswith("packed")
+    if packed:  # what is real lies as pairs
+        if kind == "packed_rfft":
+            x = x[: x.size // 2 * 2].view(np.result_type(x, np.complex64))
+        else:
+            y = y[: y.size // 2 * 2].view(np.result_type(y, np.complex64))
+    given = {"irfft": n // 2 + 1, "packed_irfft": n + 1}.get(kind, n)
     rows = np.arange(d["outer"])[:, None, None]
     columns = np.arange(inner)[:, None]
     places = rows * d["in_outer"] + columns * d["in_inner"] + np.arange(given) * d["in_step"]
     values = x[places]
     wide = np.complex128 if values.dtype.kind == "c" else np.float64
     values = values.astype(wide)
-    if kind == "irfft":
-        result: Array = np.fft.irfft(values, n) if d["inverse"] else np.fft.hfft(values, n)
+    result: Array
+    if kind == "packed_rfft":
+        result = np.fft.rfft(values.view(np.float64))
+    elif kind == "packed_irfft":
+        result = np.fft.irfft(values, 2 * n).view(np.complex128)
+    elif kind == "irfft":
+        result = np.fft.irfft(values, n) if d["inverse"] else np.fft.hfft(values, n)
     else:
         result = np.fft.ifft(values) if d["inverse"] else np.fft.fft(values)
-    if rotations is not None:
+    if rotations is not None and not packed:
         # The first of them is one part of a turn of the whole length.
         turn = 2j * np.pi * np.arange(n) * columns / (n * inner)
         result = result * np.exp(turn if d["inverse"] else -turn)
@@ -52,8 +63,8 @@ def fft_routines() -> list[Routine]:
                 Parameter("roots", Kind.READ, real),
                 Parameter("rotations", Kind.READ, real, optional=True),
                 Parameter("places", Kind.READ, P.S32, optional=True),
-                Parameter("x", Kind.READ, real if kind == "rfft" else t),
-                Parameter("y", Kind.UPDATE, real if kind == "irfft" else t),
+                Parameter("x", Kind.READ, real if kind in ("rfft", "packed_rfft") else t),
+                Parameter("y", Kind.UPDATE, real if kind.endswith("irfft") else t),
             )
             found.append(
                 Routine(f"{kind}_{t}", parameters, partial(_run, kind), stops=True, steady=True)

@@ -147,6 +147,11 @@ def rotations(n: int, dtype: np.dtype) -> np.ndarray:
     return np.concatenate([_roots(low, n), _roots(high, n)]).astype(dtype)
 
 
+def half_turn(n: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2 pi i k / n) for k up to n / 2."""
+    return _roots(np.arange(n // 2 + 1), n).astype(dtype)
+
+
 def _roots(numbers: np.ndarray, n: int) -> np.ndarray:
     """[..., 2]: real and imaginary parts, rounded once: angles are of the first eighth."""
     turn = numbers % n

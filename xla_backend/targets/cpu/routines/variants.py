@@ -27,6 +27,6 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
         return routine + sort.path_of(operands["inner"] != 1)
     if family == "select":
         return routine + selection.path_of(P(rest), operands["first"])
-    if family in fft.KINDS:
+    if routine.rpartition("_")[0] in fft.KINDS:
         return routine + fft_forms.form_of(operands).suffix
     return routine

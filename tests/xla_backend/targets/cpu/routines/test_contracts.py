@@ -306,3 +306,13 @@ def test_fft(t, n):
     numbers = [outer, 1, n, half, 0, 1, n, 0, 1, n, 0, 1, count]
     x, y = draw(t, outer * half), draw(real, outer * n, 1)
     check(f"irfft_{t}", [*numbers, plan, roots.reshape(-1), None, places, x, y])
+    # As many pairs, which lie one behind the other, and one number more of what is made of them.
+    half_turn = fft_plan.half_turn(2 * n, real.numpy_dtype).reshape(-1)
+    tables = [plan, roots.reshape(-1), half_turn, places]
+    for kind, ends in (("packed_rfft", (n, n + 1)), ("packed_irfft", (n + 1, n))):
+        numbers = [outer, 1, n, ends[0], 0, 1, ends[1], 0, 1, ends[1], 0, int("i" in kind), count]
+        given, made = (
+            draw(real, 2 * outer * n, seed) if end == n else draw(t, outer * (n + 1), seed)
+            for seed, end in enumerate(ends)
+        )
+        check(f"{kind}_{t}", [*numbers, *tables, given, made])
