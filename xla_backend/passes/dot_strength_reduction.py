@@ -80,14 +80,23 @@ def _tiny_products(node: Instruction) -> Instruction | None:
     """Many products of tiny matrices, or one of many short vectors: a sum of products of columns
     and rows, in their order."""
     sizes = dot_sizes(node)
-    type = node.shape.element_type
     sides_of_result = sorted((sizes.m, sizes.n))
     tiny = sizes.batch >= _MANY_PRODUCTS and 0 < sides_of_result[1] <= _TINY_SIDE
     thin = 2 <= sides_of_result[0] <= _TINY_SIDE and sides_of_result[1] >= _LONG_SIDE
-    if not 2 <= sizes.k <= _TINY_SIDE or not (tiny or thin) or type not in _SUMMABLE:
+    if not 2 <= sizes.k <= _TINY_SIDE or not (tiny or thin) or not sums_as_a_reduce(node):
         return None
-    if any(operand.shape.element_type is not type for operand in node.operands):
-        return None
+    return sum_of_products(node)
+
+
+def sums_as_a_reduce(node: Instruction) -> bool:
+    """Whether a reduce of products in the type of a dot's operands adds as the dot does."""
+    type = node.shape.element_type
+    return type in _SUMMABLE and all(o.shape.element_type is type for o in node.operands)
+
+
+def sum_of_products(node: Instruction) -> Instruction:
+    """A dot as the sum of products of columns and rows, in their order."""
+    sizes = dot_sizes(node)
     b = Emit(node)
     sides = []
     for x, groups in zip(node.operands, operand_dimensions(node)):
@@ -111,6 +120,7 @@ def _tiny_products(node: Instruction) -> Instruction | None:
             factors.append(b.broadcast(b.reshape(part, kept), node.shape.dimensions, list(place)))
         product = b.binary(Opcode.MULTIPLY, *factors)
         total = product if total is None else b.binary(Opcode.ADD, total, product)
+    assert total is not None, "a product over nothing"
     return total
 
 
@@ -118,19 +128,28 @@ def _small_matrices_by_vectors(node: Instruction) -> Instruction | None:
     """Many small matrices, row by row in memory, times a vector each: sums of the rows of a
     product."""
     sizes = dot_sizes(node)
-    type = node.shape.element_type
-    if sizes.batch < _MANY_PRODUCTS or not 2 <= sizes.k <= _SHORT_ROW or type not in _SUMMABLE:
+    if sizes.batch < _MANY_PRODUCTS or not 2 <= sizes.k <= _SHORT_ROW:
         return None
-    if 1 not in (sizes.m, sizes.n) or any(o.shape.element_type is not type for o in node.operands):
+    if 1 not in (sizes.m, sizes.n) or not sums_as_a_reduce(node):
         return None
     vector = 1 if sizes.n == 1 else 0
-    batches = len(dot_attributes(node).lhs_batch)
     groups = operand_dimensions(node)
     order = [(*g.batch, *g.free, *g.contracting) for g in groups]
     if order[1 - vector] != tuple(range(node.operands[1 - vector].shape.rank)):
         return None  # the columns lie apart
+    return sums_of_rows(node)
+
+
+def sums_of_rows(node: Instruction) -> Instruction:
+    """Matrices times a vector each: sums of the rows of a product."""
+    sizes = dot_sizes(node)
+    vector = 1 if sizes.n == 1 else 0
+    batches = len(dot_attributes(node).lhs_batch)
+    order = [(*g.batch, *g.free, *g.contracting) for g in operand_dimensions(node)]
     b = Emit(node)
     x, y = node.operands[1 - vector], node.operands[vector]
+    if order[1 - vector] != tuple(range(x.shape.rank)):
+        x = b.transpose(x, order[1 - vector])
     if order[vector] != tuple(range(y.shape.rank)):
         y = b.transpose(y, order[vector])
     batch = x.shape.dimensions[:batches]

@@ -88,6 +88,7 @@ LEVELS: dict[str, int] = {
     "while-loop-invariant-code-motion": 2,
     "while-loop-all-reduce-code-motion": 2,
     "while-dot-accumulation": 2,
+    "while-dot-strength-reduction": 2,
     "while-dead-initial-value": 2,
     "while-trip-count-annotator": 2,
     "while-double-buffering": 2,

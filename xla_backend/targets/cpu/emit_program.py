@@ -55,6 +55,8 @@ from xla_backend.program.ir import (
 from xla_backend.program.routines import Kind
 from xla_backend.targets.cpu.code_interface import TIMES_BYTES, host_call_symbol
 from xla_backend.targets.cpu.collectives import Collectives, Here
+from xla_backend.targets.cpu.held_arrays import HeldArrays, Place
+from xla_backend.targets.cpu.held_loops import HeldLoops
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
 from xla_backend.targets.cpu.meeting_windows import windows
@@ -197,6 +199,9 @@ class _Emitter:
         # Estimated cycles since the last look at signals, as straight as the code goes.
         self._unpolled = 0.0
         self._can_be_stopped = False  # something in it looks at signals
+        # A program that measures itself runs each kernel by itself.
+        self._held = HeldLoops(HeldArrays(program, writer.target), self._address)
+        self._most_steps = 0 if measured else 2 * _PART_STEPS  # of a block of a loop that holds any
         self._budget = ""  # cell with the cycles that loops may run until they look
         every = [program.steps, *program.procedures.values()]
         self._has_loops = any(isinstance(s, While) for steps in every for s in all_steps(steps))
@@ -219,6 +224,9 @@ class _Emitter:
         if space is Space.SCRATCH:
             offset += aligned(self.program.temp_size)
         return self.w.gep("i8", self._base(space, place.number), offset)
+
+    def _address(self, place: Place) -> str:
+        return self.w.gep("i8", self._base(place.space, place.number), place.offset)
 
     def _base(self, space: Space, number: int) -> str:
         """The start of the memory that slices count their offset from."""
@@ -392,6 +400,9 @@ class _Emitter:
     # -- steps -------------------------------------------------------------------------------------
 
     def copy(self, step: Copy) -> None:
+        if self._held.copy(self.w, step):
+            self.spend(step.cycles)
+            return
         target, source = self.pointer(step.target), self.pointer(step.source)
         self.writer.declare("llvm.memmove.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
         self.w.line(
@@ -407,6 +418,13 @@ class _Emitter:
         w = self.w
         kernel = self.program.kernels[step.kernel]
         buffers = launched_buffers(kernel)
+        held = self._held.of_launch(kernel, step)
+        if held:
+            places = zip(buffers, step.buffers)
+            others = {b: self.pointer(place) for b, place in places if b not in held}
+            self.kernels.emit_held(w, kernel, others, held)
+            self.spend(step.cycles)
+            return
         pointers = [self.pointer(place) for place in step.buffers]
         if is_inline(kernel):
             self.kernels.emit_inline(w, kernel, dict(zip(buffers, pointers)))
@@ -521,52 +539,50 @@ class _Emitter:
     def while_(self, step: While) -> None:
         before, self._unpolled = self._unpolled, 0.0
 
-        def holds(_: list[str]) -> str:
+        def holds() -> str:
             self.run(step.condition)
             return self._flag(step.predicate)
 
-        def round_(_: list[str]) -> list[str]:
+        def round_() -> None:
             self.run(step.body)
             self._round_ends()
-            return []
 
-        self.w.while_([], holds, round_)
+        self._held.loop(self.w, step, self._most_steps, holds, round_)
         self._unpolled += before
 
     def if_(self, step: If) -> None:
         w, branches = self.w, step.branches
         if step.selector.shape.element_type is PrimitiveType.PRED:
             flag = self._flag(step.selector)
-            self._branch(flag, branches[0], lambda: self.run(branches[1]))
+            self._branch(step, flag, branches[0], lambda: self.run(branches[1]))
             return
-        number = w.load("i32", self.pointer(step.selector))
+        register = self._held.register(step.selector)
+        number = w.load("i32", self.pointer(step.selector)) if register is None else register.text
 
         def choose(i: int) -> None:
             if i == len(branches) - 1:  # also for numbers out of range
                 self.run(branches[i])
                 return
             chosen = w.cmp("eq", "i32", number, str(i))
-            self._branch(chosen, branches[i], lambda: choose(i + 1))
+            self._branch(step, chosen, branches[i], lambda: choose(i + 1))
 
         choose(0)
 
     def _flag(self, place: Slice) -> str:
+        register = self._held.register(place)
+        if register is not None:
+            return register.text
         return self.w.cmp("ne", "i8", self.w.load("i8", self.pointer(place)), "0")
 
-    def _branch(self, condition: str, then: Steps, otherwise: Callable[[], None]) -> None:
+    def _branch(self, step: If, condition: str, then: Steps, otherwise: Callable[[], None]) -> None:
         before = self._unpolled
 
-        def first() -> list[str]:
-            self.run(then)
-            return []
-
-        def second() -> list[str]:
+        def second() -> None:
             after_first, self._unpolled = self._unpolled, before
             otherwise()
             self._unpolled = max(self._unpolled, after_first)
-            return []
 
-        self.w.if_else(condition, [], first, second)
+        self._held.branch(self.w, condition, step.branches, lambda: self.run(then), second)
 
     def call(self, step: Call) -> None:
         self.run(self.program.procedures[step.procedure])

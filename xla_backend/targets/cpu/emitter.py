@@ -199,11 +199,16 @@ class KernelEmitter(AbstractKernelEmitter):
     def _whole_rows(self, loop: Loop) -> dict[Load, str]:
         """What the loads of a loop in lanes get that read whole rows together."""
         read: dict[Load, str] = {}
-        for row in whole_row_loads(loop.body, loop.var, self.lanes, self.w.target):
+        body = self.in_memory(loop.body)
+        for row in whole_row_loads(body, loop.var, self.lanes, self.w.target):
             first, length = row[0][0], max(row) + 1
             registers = columns(self.w, first, self.access.first_lane(first), self.lanes, length)
             read |= {s: registers[place] for place, loads in row.items() for s in loads}
         return read
+
+    def in_memory(self, body: list[Statement]) -> list[Statement]:
+        """A body without loads of what is in registers."""
+        return body
 
     def _by_columns(self, loop: Loop, reads: list[Load]) -> list[str]:
         """The rounds of a loop one after another, with what they read in registers; what it

@@ -19,6 +19,7 @@ from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.program.ir import launched_buffers, passed_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.targets.cpu.held_kernels import HeldKernelEmitter, Register
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
 _INLINE_STATEMENTS = 48
@@ -140,6 +141,18 @@ class KernelFunctions:
 
     def body(self, w: FunctionWriter, kernel: Kernel, pointers: Pointers) -> KernelEmitter:
         """An emitter for statements of a kernel in the function of `w`."""
+        self._place_own(w, kernel, pointers)
+        return KernelEmitter(w, pointers)
+
+    def emit_held(
+        self, w: FunctionWriter, kernel: Kernel, pointers: Pointers, held: dict[Buffer, Register]
+    ) -> None:
+        """The statements of a kernel, in the caller; some of its buffers are registers."""
+        self._place_own(w, kernel, pointers)
+        HeldKernelEmitter(w, pointers, held).emit(kernel.stages)
+
+    def _place_own(self, w: FunctionWriter, kernel: Kernel, pointers: Pointers) -> None:
+        """Memory of the buffers that are the kernel's own."""
         for buffer in kernel.buffers:
             if buffer.role is BufferRole.CONSTANT:
                 assert buffer.data is not None
@@ -147,7 +160,6 @@ class KernelFunctions:
             elif buffer.role is BufferRole.LOCAL:
                 stored = memory_type(buffer.element_type)
                 pointers[buffer] = w.alloca(stored, buffer.size, _LOCAL_ALIGNMENT)
-        return KernelEmitter(w, pointers)
 
     def show_inline(self, kernel: Kernel) -> FunctionWriter:
         """A kernel that is emitted in place, as a function of its own: for reading."""

@@ -32,6 +32,7 @@ from xla_backend.passes.standard import (
     scheduling,
     simplification,
 )
+from xla_backend.passes.while_dot_strength_reduction import WhileDotStrengthReduction
 from xla_backend.passes.while_unrolling import WhileUnrolling
 from xla_backend.runtime.custom_calls import has_custom_call
 from xla_backend.spmd.partitioning import SpmdPartitioning
@@ -57,6 +58,8 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         AllGatherCombiner(),
         ReduceScatterCombiner(),
         *before_fusion(),
+        # Before unrolling, which repeats what it makes.
+        WhileDotStrengthReduction(),
         # Behind the count of iterations; several in one body are one fusion.
         WhileUnrolling(),
         # Behind simplification, whose slices of components it makes fewer, and unrolling, for they

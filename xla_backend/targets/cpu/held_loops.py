@@ -1,0 +1,154 @@
+"""Loops and branches of a program whose arrays are registers: what goes from round to round, and
+from the arms of a branch to what follows, are values of the function that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xla_backend.kernels.ir import Buffer, Kernel
+from xla_backend.llvm.conversions import from_memory, to_memory
+from xla_backend.llvm.types import bits_of, const, element, vector
+from xla_backend.llvm.writer import FunctionWriter
+from xla_backend.program.ir import Copy, Launch, Slice, Steps, While, launched_buffers
+from xla_backend.targets.cpu.held_arrays import NOTHING, HeldArrays, Place, place_of
+from xla_backend.targets.cpu.held_kernels import Register
+
+
+class HeldLoops:
+    """The registers of the loop that is being written; none outside of loops that hold arrays."""
+
+    def __init__(self, arrays: HeldArrays, pointer: Callable[[Place], str]) -> None:
+        """`pointer`: writes the address of an array."""
+        self._arrays = arrays
+        self._pointer = pointer
+        self._held = NOTHING
+        self._registers: dict[Place, Register] = {}
+
+    def register(self, slice: Slice) -> Register | None:
+        return self._registers.get(place_of(slice)) if self._registers else None
+
+    # -- control -----------------------------------------------------------------------------------
+
+    def loop(
+        self,
+        w: FunctionWriter,
+        step: While,
+        most_steps: int,
+        condition: Callable[[], str],
+        body: Callable[[], None],
+    ) -> None:
+        """Write a loop, which holds what it can if no loop around it does. `most_steps`: of a block
+        that is part of this function."""
+        if self._registers:
+            steps = (*step.condition, *step.body)
+            self._loop(w, self._arrays.written(steps, self._held), condition, body)
+            return
+        self._held = held = self._arrays.of_loop(step, most_steps)
+        self._registers = {
+            p: Register(p.register_type, p.elements, const(p.register_type, 0)) for p in held.places
+        }
+        for place in held.loaded:
+            self._registers[place].text = self._load(w, place)
+        self._loop(w, held.carried, condition, body)
+        for place in held.stored:
+            self._store(w, place, self._registers[place].text)
+        self._held, self._registers = NOTHING, {}
+
+    def _loop(
+        self,
+        w: FunctionWriter,
+        carried: Sequence[Place],
+        condition: Callable[[], str],
+        body: Callable[[], None],
+    ) -> None:
+        registers = [self._registers[place] for place in carried]
+        end: dict[Place, str] = {}
+
+        def holds(names: list[str]) -> str:
+            for register, name in zip(registers, names):
+                register.text = name
+            flag = condition()
+            end.update(self._texts())
+            return flag
+
+        def round_(_: list[str]) -> list[str]:
+            body()
+            return [register.text for register in registers]
+
+        w.while_([(r.type, r.text) for r in registers], holds, round_)
+        self._set(end)
+
+    def branch(
+        self,
+        w: FunctionWriter,
+        condition: str,
+        steps: Sequence[Steps],
+        then: Callable[[], None],
+        otherwise: Callable[[], None],
+    ) -> None:
+        """Write a branch; `steps`: of all arms."""
+        every = tuple(step for arm in steps for step in arm)
+        written = self._arrays.written(every, self._held) if self._registers else []
+        registers = [self._registers[place] for place in written]
+        before = self._texts()
+
+        def arm(write: Callable[[], None]) -> list[str]:
+            self._set(before)
+            write()
+            return [register.text for register in registers]
+
+        types = [register.type for register in registers]
+        texts = w.if_else(condition, types, lambda: arm(then), lambda: arm(otherwise))
+        self._set(before)
+        for register, text in zip(registers, texts):
+            register.text = text
+
+    def _texts(self) -> dict[Place, str]:
+        return {place: register.text for place, register in self._registers.items()}
+
+    def _set(self, texts: dict[Place, str]) -> None:
+        for place, text in texts.items():
+            self._registers[place].text = text
+
+    # -- steps -------------------------------------------------------------------------------------
+
+    def of_launch(self, kernel: Kernel, step: Launch) -> dict[Buffer, Register]:
+        """The buffers of a kernel that are registers."""
+        if not self._registers:
+            return {}
+        possible = self._arrays.in_registers(kernel)
+        found = {}
+        for buffer, slice in zip(launched_buffers(kernel), step.buffers):
+            register = self.register(slice)
+            if register is not None and buffer in possible:
+                found[buffer] = register
+        return found
+
+    def copy(self, w: FunctionWriter, step: Copy) -> bool:
+        """Write a copy, if one side is a register."""
+        source, target = self.register(step.source), self.register(step.target)
+        if target is not None:
+            text = self._load(w, place_of(step.source)) if source is None else source.text
+            target.text = text
+        elif source is not None:
+            self._store(w, place_of(step.target), source.text)
+        return source is not None or target is not None
+
+    def _load(self, w: FunctionWriter, place: Place) -> str:
+        ty = place.memory_type
+        raw = w.load(ty, self._pointer(place), bits_of(ty) // 8)
+        if place.lanes != place.elements:
+            behind = [0] * (place.lanes - place.elements)
+            raw = w.shuffle(ty, raw, "poison", [*range(place.elements), *behind])
+        return from_memory(w, place.type, place.lanes, raw)
+
+    def _store(self, w: FunctionWriter, place: Place, text: str) -> None:
+        ty, raw = place.memory_type, to_memory(w, place.type, place.lanes, text)
+        if place.lanes != place.elements:
+            raw = w.shuffle(vector(element(ty), place.lanes), raw, "poison", range(place.elements))
+        w.store(ty, raw, self._pointer(place), bits_of(ty) // 8)
+
+
+def _register(place: Place) -> Register:
+    ty = place.register_type
+    return Register(ty, place.elements, const(ty, 0))
