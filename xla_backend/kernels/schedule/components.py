@@ -102,7 +102,8 @@ class _Pairs:
         """Keep the first component of each pair, in a loop over both. False if anything in the loop
         is not one of two that are computed alike: then nothing has changed."""
         loop = self.loop
-        self._pending = [s.values[:2] for s in walk(loop.body) if isinstance(s, Store)]
+        stores = [s for s in walk(loop.body) if isinstance(s, Store)]
+        self._pending = [(s.values[0], s.values[1]) for s in stores]
         if not self._are_alike() or not self._are_all():
             return False
         both = Var(loop.var.name, 2 * loop.var.extent, loop.var.depth)
