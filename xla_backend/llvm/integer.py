@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xla_backend.llvm.math_power import integer_power
-from xla_backend.llvm.types import bits_of, const, lanes, mask_of, suffix, with_element
+from xla_backend.llvm.types import (
+    bits_of,
+    const,
+    constant_integer,
+    lanes,
+    mask_of,
+    suffix,
+    with_element,
+)
 from xla_backend.llvm.writer import FunctionWriter
 
 IntegerEmitter = Callable[..., str]
@@ -73,6 +81,14 @@ def remainder(w: FunctionWriter, ty: str, signed: bool, a: str, b: str) -> str:
 def _shift(opcode: str, beyond: str) -> IntegerEmitter:
     def emit(w: FunctionWriter, ty: str, signed: bool, a: str, amount: str) -> str:
         width = bits_of(ty)
+        known = constant_integer(amount)
+        if known is not None:
+            # Nothing is asked: what a loop asks of a constant is hidden from LLVM, where it stands
+            # in front of it, and two shifts are no rotation then.
+            known = known if 0 <= known < width else width
+            if beyond == "sign":
+                return w.op(opcode, ty, a, const(ty, min(known, width - 1)))
+            return w.op(opcode, ty, a, amount) if known < width else const(ty, 0)
         inside = w.cmp("ult", ty, amount, const(ty, width))
         if beyond == "sign":
             amount = w.select(inside, ty, amount, const(ty, width - 1))

@@ -17,6 +17,7 @@ API
   int_of(ty), mask_of(ty)            same lanes: the integer of equal width / i1
   bits_of(ty)                        width of one element
   const(ty, value)                   exact constant of any scalar or vector type (splat)
+  constant_integer(text)             the integer that a constant is, if it is one
   vector_const(elem, values)         one value per lane
   suffix(ty)                         how intrinsics are mangled: f32, v16f32, i64, p0
 """
@@ -180,6 +181,16 @@ def is_nan(constant: str) -> bool:
         return False
     mask, digits = _EXPONENT_MASK[found[1]], int(found[2], 16)
     return digits & mask == mask and digits & ((mask & -mask) - 1) != 0
+
+
+_INTEGER = re.compile(r"-?\d+|splat \(i\d+ (-?\d+)\)")
+
+
+def constant_integer(text: str) -> int | None:
+    """The value of the text of an integer constant, or of a vector with that in every lane; None of
+    other constants and of values."""
+    found = _INTEGER.fullmatch(text)
+    return None if found is None else int(found[1] or found[0])
 
 
 def vector_const(elem: str, values: list) -> str:

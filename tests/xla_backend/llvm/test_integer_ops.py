@@ -3,6 +3,11 @@
 import numpy as np
 import pytest
 
+from xla_backend.llvm.integer import INTEGER_FUNCTIONS
+from xla_backend.llvm.target import host_target
+from xla_backend.llvm.types import const, vector
+from xla_backend.llvm.writer import ModuleWriter
+
 DTYPES = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 
 
@@ -83,3 +88,24 @@ def test_operation(lanes, name, dtype):
     for width in (None, 1):
         got = lanes.emit(name, *operands, lanes=width)
         np.testing.assert_array_equal(got, np.array(expected, dtype))
+
+
+SHIFTS = ["shift-left", "shift-right-logical", "shift-right-arithmetic"]
+
+
+@pytest.mark.parametrize("lanes_of_vector", [1, 16])
+@pytest.mark.parametrize("name", SHIFTS)
+def test_shift_by_constant(name, lanes_of_vector):
+    """It is the shift alone; what a constant as large as the width gives is known, too."""
+    ty = vector("i32", lanes_of_vector)
+    for amount in [0, 1, 13, 31, 32, 33, -1]:
+        module = ModuleWriter(host_target())
+        w = module.function("f", [(ty, "%a")], ty)
+        w.ret(ty, INTEGER_FUNCTIONS[name](w, ty, True, "%a", const(ty, amount)))
+        text = module.to_text()
+        assert "icmp" not in text and "select" not in text
+        if amount == 13:
+            assert f"{ty} %a, {const(ty, 13)}" in text
+        if amount in (32, 33, -1):
+            gone = name != "shift-right-arithmetic"
+            assert (f"ret {ty} {const(ty, 0)}" if gone else f"%a, {const(ty, 31)}") in text
