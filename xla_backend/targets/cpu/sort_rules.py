@@ -139,8 +139,7 @@ def _first_of_rows(
     operands = (operand, permutation, outer, n, first, flags)
     found = Library(node.name, cycles, routine, operands)
     gathers = [
-        _gather(builder, node, leaf, permutation, layout, first)
-        for leaf in range(len(node.operands))
+        _gather(builder, node, leaf, permutation, layout, first) for leaf in _read_leaves(node)
     ]
     return [found, *gathers]
 

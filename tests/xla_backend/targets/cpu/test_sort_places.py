@@ -99,3 +99,10 @@ def test_numbers_that_are_keys_are_written():
     executable = check_native(module_of(sort("s32", read=order), compare))
     x = np.arange(37 * 70, dtype=np.float32).reshape(37, 70)
     np.testing.assert_array_equal(executable.run_arrays([x])[0], x[:, ::-1])
+
+
+def test_keys_that_nobody_reads_are_not_gathered_where_the_first_few_are():
+    few = """v = s32[37,70] get-tuple-element(s), index=1
+        ROOT r = s32[37,5] slice(v), slice={[0:37], [0:5]}"""
+    kernels, routines = steps_of(sort("s32", read=few))
+    assert routines == ["select_f32"] and [k for k in kernels if "permute" in k] == ["permute"]
