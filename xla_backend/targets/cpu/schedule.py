@@ -19,6 +19,7 @@ from typing import NamedTuple
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import (
     Buffer,
+    BufferRole,
     Compute,
     Constant,
     IndexValue,
@@ -463,7 +464,8 @@ def _lanes_for(loop: Loop, lanes: int, target: TargetInfo) -> int:
             live += 1
     registers = 4 if work <= 8 and live <= 6 else 2 if work <= 60 and live <= 24 else 1
     if work <= _LIGHT_SUM and lanes == _LANES_OF_MANY_REGISTERS and _is_sum_of_columns(loop):
-        registers = _REGISTERS_OF_COLUMNS
+        # Partial results are few: to add them up narrowly takes hardly longer, and less code.
+        registers = 4 if _reads_partial_results(loop) else _REGISTERS_OF_COLUMNS
     width = lanes * registers
     for inner in (s for s in loop.body if isinstance(s, Loop)):
         # To take apart what lies side by side is code for each register, and no latency to hide.
@@ -472,6 +474,12 @@ def _lanes_for(loop: Loop, lanes: int, target: TargetInfo) -> int:
     while width > 2 and width >= 2 * loop.var.extent:
         width //= 2
     return width
+
+
+def _reads_partial_results(loop: Loop) -> bool:
+    """Whether all that is read was left by a stage before, one row of it by each block."""
+    loads = [s for s in walk(loop.body) if isinstance(s, Load)]
+    return all(load.buffer.role is BufferRole.SCRATCH for load in loads)
 
 
 def _reads_apart(loop: Loop, lane: Var) -> bool:

@@ -73,6 +73,24 @@ def test_rows_are_read_as_wide_as_registers_allow():
     )
 
 
+def test_partial_results_are_added_up_by_less_code():
+    """They are few, and wide groups are code for each register."""
+    text = """a = f32[4000,1000] parameter(0)
+      start = f32[] constant(0)
+      ROOT r = f32[1000] reduce(a, start), dimensions={0}, to_apply=op"""
+    loops = compile(module_of(text, combiner("add")), target="x86-64-v4").texts()["loops"]
+    assert loops.count("lanes(256)") == 1
+    check_text(
+        loops,
+        """
+        // CHECK:      for lane in lanes(64):
+        // CHECK-NEXT: acc{{.*}} =
+        // CHECK-NEXT: for {{.*}} in range(
+        // CHECK-NEXT: = partial0[
+        """,
+    )
+
+
 def test_the_last_columns_have_no_code_of_their_own():
     """They are computed again with some before them: a copy under masks took LLVM as long as all
     the rest."""
