@@ -13,8 +13,8 @@ demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
 
 # Matrix products, sorts, transforms and other routines, compiled once for all processes of this checkout, as JAX's
-# come with its wheel: first calls with an empty cache are quicker. Half a minute on two cores; edits of the
-# compiler's sources make it void. make routines ARGS="--status"
+# come with its wheel, and operations that programs call eagerly: first calls with an empty cache are quicker. Half a
+# minute on two cores; edits of the sources make it void. make routines ARGS="--status"
 routines: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax precompile $(ARGS)
 

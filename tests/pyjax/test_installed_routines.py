@@ -155,7 +155,7 @@ def test_damaged_packs_are_said_once_and_not_used(plain, installed, tmp_path):
     (pack,) = installed.iterdir()
     data = bytearray(pack.read_bytes())
     records = int.from_bytes(data[16:24], "little")
-    for place in range(24 + 48 * records, len(data), 256):  # in all entries
+    for place in range(40 + 48 * records, len(data), 256):  # in all entries
         data[place] ^= 1
     (folder / pack.name).write_bytes(data)
     results, _, compiled, _, said = run(tmp_path, folder, warning="default")

@@ -15,10 +15,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from functools import cache
 
 from xla_backend.llvm.versions import llvm_version
-from xla_backend.persistent import store
+from xla_backend.persistent import installed, store
 from xla_backend.persistent.settings import cache_settings
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.process.values import Value
@@ -172,15 +173,20 @@ def make_target(triple: str, cpu: str, features: str = "") -> TargetInfo:
 def levels_of(target: TargetInfo) -> tuple[TargetInfo, ...]:
     """Levels of x86-64 whose code runs on a target, and does the same there: code is written for
     them as for the target itself. The highest first."""
-    on = _enabled(target.features) | frozenset(LEVELS.get(target.cpu, ()))
     found = []
     for level, needed in reversed(LEVELS.items()):
         other = make_target(target.triple, level)
         named = other._replace(cpu=target.cpu, features=target.features)
         same = named == target and other.permutes_bytes == target.permutes_bytes
-        if target.is_x86 and same and other != target and on.issuperset(needed):
+        if target.is_x86 and same and other != target and has_features(target, needed):
             found.append(other)
     return tuple(found)
+
+
+def has_features(target: TargetInfo, needed: Sequence[str] | None) -> bool:
+    """Whether a target has all of some features; of None, it has not."""
+    on = _enabled(target.features) | frozenset(LEVELS.get(target.cpu, ()))
+    return needed is not None and on.issuperset(needed)
 
 
 @cache
@@ -190,12 +196,28 @@ def host_target() -> TargetInfo:
     if facts is None:
         return make_target(*_ask_llvm())
     key = store.entry_key(_KIND, llvm_version(), *facts)
-    kept = store.load(key, _KIND, "")
+    kept = store.load(key, _KIND, "") or installed.load(_machine_pack(key), key, _KIND, "")
     if kept is not None:
         return make_target(*json.loads(kept))
     names: list[str] = [*_ask_llvm()]
     store.store(key, _KIND, "", json.dumps(names).encode())
     return make_target(*names)
+
+
+def machine_pack() -> tuple[str, installed.Entry] | None:
+    """What LLVM calls this machine, as a pack of its own, and its name; None if the system does not
+    tell what that depends on."""
+    facts = _cpu_facts()
+    if facts is None:
+        return None
+    key = store.entry_key(_KIND, llvm_version(), *facts)
+    host = host_target()
+    content = json.dumps([host.triple, host.cpu, host.features]).encode()
+    return _machine_pack(key), installed.Entry(key, _KIND, "", content)
+
+
+def _machine_pack(key: str) -> str:
+    return f"machine-{key[:16]}"
 
 
 def _cpu_facts() -> list[str] | None:

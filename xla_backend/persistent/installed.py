@@ -8,15 +8,18 @@ are not opened. One file, because there are thousands of small entries: a proces
 Who can write here can write the package's own sources, so the owner does not matter and the
 signature is a checksum. Options of the user's cache say nothing about these entries: they are no
 cache, but a part of the installation that was compiled ahead. $PYJAX_INSTALLED_DIR names another
-directory, or, empty, none.
+directory, or, empty, none. Several installations may share it: a pack says who made it, and each
+removes its own.
 
 API
   load(pack, key, kind, target) -> bytes | None
   write_pack(directory, pack, entries) -> path     packs(directory) -> paths
+  is_there(pack) -> bool       made_here(path) -> bool       entries_in(path) -> number
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 from collections.abc import Sequence
@@ -29,15 +32,17 @@ from xla_backend.persistent.settings import installed_directory
 from xla_backend.persistent.store import refuse
 
 _SUFFIX = ".pack"
-_MAGIC = b"pyjax-pack-1\n\0\0\0"
-# Of the index: how many records it has; a record: key, place and size of an entry.
-_HEAD = struct.Struct(f"<{len(_MAGIC)}sQ")
+_MAGIC = b"pyjax-pack-2\n\0\0\0"
+# Of the index: how many records it has, and who made it; a record: key, place and size of an entry.
+_HEAD = struct.Struct(f"<{len(_MAGIC)}sQ16s")
 _RECORD = struct.Struct("<32sQQ")
 _MOST_RECORDS = 1 << 20
 _OPEN = os.O_RDONLY
 for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
     _OPEN |= getattr(os, _name, 0)
 _NO_SECRET = b""
+# This installation: where it lies.
+_OWNER = hashlib.sha256(os.path.dirname(__file__).encode(errors="surrogatepass")).digest()[:16]
 
 
 class Entry(NamedTuple):
@@ -110,7 +115,7 @@ def write_pack(directory: Path, pack: str, entries: Sequence[Entry]) -> Path:
     for entry in sorted(entries, key=lambda e: e.key):
         head = head_of(entry.key, entry.kind, entry.target)
         whole.append((bytes.fromhex(entry.key), signed_entry(_NO_SECRET, head, entry.content)))
-    parts = [_HEAD.pack(_MAGIC, len(whole))]
+    parts = [_HEAD.pack(_MAGIC, len(whole), _OWNER)]
     place = _HEAD.size + len(whole) * _RECORD.size
     for key, data in whole:
         parts.append(_RECORD.pack(key, place, len(data)))
@@ -126,8 +131,7 @@ def packs(directory: Path) -> list[Path]:
     found = []
     for path in sorted(directory.glob(f"*{_SUFFIX}")):
         try:
-            with open(path, "rb") as file:
-                magic, _ = _unpacked(file.read(_HEAD.size))
+            magic, _, _ = _head_of(path)
         except OSError:  # a directory, or not for this user
             continue
         if magic == _MAGIC:
@@ -135,12 +139,33 @@ def packs(directory: Path) -> list[Path]:
     return found
 
 
+def is_there(pack: str) -> bool:
+    """Whether there is a file of this name."""
+    directory = installed_directory()
+    return directory is not None and os.path.exists(os.path.join(directory, pack + _SUFFIX))
+
+
+def made_here(path: Path) -> bool:
+    """Whether a pack was made by this installation."""
+    return _head_of(path)[2] == _OWNER
+
+
+def entries_in(path: Path) -> int:
+    """How many entries a pack has, as it says."""
+    return _head_of(path)[1]
+
+
+def _head_of(path: Path) -> tuple[bytes, int, bytes]:
+    with open(path, "rb") as file:
+        return _unpacked(file.read(_HEAD.size))
+
+
 def _index_of(handle: int, path: str) -> _Index:
     facts = os.fstat(handle)
     identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
     known = _indices.get(path)
     if known is None or known.identity != identity:
-        magic, count = _unpacked(_read(handle, min(_HEAD.size, facts.st_size), 0))
+        magic, count, _ = _unpacked(_read(handle, min(_HEAD.size, facts.st_size), 0))
         size = count * _RECORD.size
         if magic != _MAGIC or count > _MOST_RECORDS or _HEAD.size + size > facts.st_size:
             raise NotUsable("damaged", "cannot be found: the file is no pack, or damaged")
@@ -148,11 +173,11 @@ def _index_of(handle: int, path: str) -> _Index:
     return known
 
 
-def _unpacked(head: bytes) -> tuple[bytes, int]:
+def _unpacked(head: bytes) -> tuple[bytes, int, bytes]:
     if len(head) < _HEAD.size:
-        return b"", 0
-    magic, count = _HEAD.unpack(head)
-    return magic, count
+        return b"", 0, b""
+    magic, count, owner = _HEAD.unpack(head)
+    return magic, count, owner
 
 
 def _read(handle: int, size: int, place: int) -> bytes:

@@ -17,6 +17,7 @@ API
   load(key, kind, target) -> bytes | None      store(key, kind, target, content) -> bool
   refuse(key, kind, why)                       what was loaded cannot be used after all
   status() -> CacheStatus                      clear() -> int
+  entries(target) -> (key, kind, content) of each
 Errors: PersistentCacheError, if `raise_errors` is set.
 """
 
@@ -65,6 +66,8 @@ _SIZE = struct.Struct("<q")
 _MOST_SIZES = 1 << 20
 _COUNT_SECONDS = 86_400
 _LARGEST = 1 << 28
+# More than the lines have that say what an entry is.
+_HEAD_BYTES = 1 << 12
 _NAME = re.compile(r"([0-9a-f]{64})\.([a-z]+)")
 # Temporary files of processes that ended in the middle of writing.
 _STALE_SECONDS = 3600.0
@@ -190,6 +193,19 @@ def refuse(key: str, kind: str, why: str) -> None:
       PersistentCacheError: if the settings say so.
     """
     _report("content", f"the entry {key}.{kind} {why}: it is compiled again")
+
+
+def entries(target: str) -> Iterator[tuple[str, str, bytes]]:
+    """Key, kind and content of all entries for a target."""
+    directory = _directory()
+    found = [] if directory is None else _files(directory / _ENTRIES)
+    for _, _, path in sorted(found):
+        key, kind = os.path.basename(path).split(".")
+        with open(path, "rb") as file:
+            is_of_target = file.read(_HEAD_BYTES).split(b"\n")[3:4] == [target.encode()]
+        content = load(key, kind, target) if is_of_target else None
+        if content is not None:
+            yield key, kind, content
 
 
 def status() -> CacheStatus:

@@ -256,6 +256,11 @@ def known_views_text() -> str:
     return _KNOWN_VIEWS.replace("WHOLE", str(_WHOLE))
 
 
+def buffer_protocol_texts() -> tuple[str, str]:
+    """All LLVM text that is compiled here."""
+    return known_views_text(), _CALL_METHOD
+
+
 # Names of attributes that `get_buffer` reads.
 _NAMES = {"buffer": "buffer", "spec": "spec", "form": "view"}
 

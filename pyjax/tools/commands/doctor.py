@@ -17,10 +17,12 @@ from pyjax.runtime.devices import backends
 from pyjax.runtime.placement import device_put
 from pyjax.version import __version__
 from xla_backend.persistent import store
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.runtime.pages import memory_limit
 from xla_backend.targets.gpu.cuda.report import facts as facts_of_gpus
 
+_described_packs = on_first_use("xla_backend.tools.precompile", "described_packs")
 _LIBRARIES = ("numpy", "scipy", "llvmlite", "ml_dtypes", "opt_einsum", "absl-py")
 
 
@@ -28,8 +30,8 @@ def add(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "doctor",
         help="what pyjax runs on here, and whether it computes",
-        description="Versions, machine, what NVIDIA GPUs need, devices, cache and options; exit "
-        "status 1 if a device does not compute.",
+        description="Versions, machine, cache, what was compiled ahead, what NVIDIA GPUs need, "
+        "devices and options; exit status 1 if a device does not compute.",
     )
     parser.set_defaults(run=run)
 
@@ -46,6 +48,7 @@ def facts() -> Iterator[tuple[str, str]]:
     cache = store.status()
     used = f"{cache.entries} entries, {cache.bytes >> 10} KiB"
     yield "cache", f"{cache.directory}: {used}" if cache.enabled else "not used"
+    yield from _described_packs().items()
     yield from facts_of_gpus()
     yield "XLA_FLAGS", os.environ.get("XLA_FLAGS", "") or "not set"
 

@@ -1,10 +1,13 @@
-"""pyjax precompile: library routines compiled with the installation, for processes that find
-nothing on disk."""
+"""pyjax precompile: library routines and common operations compiled with the installation, for
+processes that find nothing on disk."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +28,9 @@ def add(subparsers: Any) -> None:
         "precompile",
         help="compile the library's routines once, for all processes",
         description="Compile matrix products, convolutions, sorts, transforms and other routines "
-        "ahead, and keep them beside the package: the first call of a process with an empty cache "
-        "does not compile them. They are used until the compiler's sources or LLVM change.",
+        "ahead, and the operations that programs call eagerly most often, and keep them beside the "
+        "package: the first call of a process with an empty cache does not compile them. They are "
+        "used until the sources or LLVM change, and operations until NumPy or Python change.",
     )
     parser.add_argument(
         "--cpu", action="append", metavar="NAME",
@@ -72,10 +76,48 @@ def run(chosen: argparse.Namespace) -> int:
                 f"{name}: {made.entries} entries, {made.size / 1e6:.1f} MB, in "
                 f"{made.seconds:.1f} s on {jobs} processes: {made.path}"
             )
+            _compile_operations(tool, name, target, directory)
     except tool.PrecompileError as error:
         print(f"pyjax precompile: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _compile_operations(tool: Any, name: str, target: Any, directory: Path) -> None:
+    """What programs call eagerly, each compiled by calling it in processes with a cache of their
+    own and no options."""
+    if not tool.runs_here(target):
+        print(f"{name}: no operations, as this machine cannot run code for it")
+        return
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        _call_operations(name, folder)
+        made = tool.make_programs_pack(target, directory, Path(folder))
+    for stale in made.removed:
+        print(f"removed {stale}: of other sources")
+    seconds = time.monotonic() - begin
+    print(
+        f"{name}: {made.entries} operations, {made.size / 1e6:.1f} MB, in {seconds:.1f} s: "
+        f"{made.path}"
+    )
+
+
+def _call_operations(name: str, folder: str) -> None:
+    options = ("JAX_", "PYJAX_", "XLA_")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(options)}
+    environment |= {"JAX_PLATFORMS": "cpu", "PYJAX_CACHE_DIR": folder, "PYJAX_INSTALLED_DIR": ""}
+    command = [sys.executable, "-m", "pyjax.tools.common_operations", "--cpu", name]
+    processes = []
+    try:
+        for mode in ([], ["--x64"]):
+            processes.append(subprocess.Popen([*command, *mode], env=environment))
+        ended = [process.wait() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    if any(ended):
+        raise RuntimeError(f"calling the common operations ended with {max(ended, key=abs)}")
 
 
 def _status(tool: Any, directory: Path) -> int:
@@ -83,10 +125,11 @@ def _status(tool: Any, directory: Path) -> int:
     found = tool.found_packs(directory)
     for each in found:
         use = f"for {each.use}" if each.use else "not used here: other sources, LLVM or processor"
-        print(f"{each.path} ({each.size / 1e6:.1f} MB): {use}")
-    used = tool.used_here(found)
-    print(f"used here: {used or 'none; `pyjax precompile` makes them'}")
-    return 0 if used else 1
+        print(f"{each.path} ({each.entries} {each.what}, {each.size / 1e6:.1f} MB): {use}")
+    used = {what: tool.used_here(found, what) for what in tool.WHAT}
+    for what, of in used.items():
+        print(f"{what} used here: {of or 'none; `pyjax precompile` makes them'}")
+    return 0 if all(used.values()) else 1
 
 
 def _progress(name: str) -> Callable[[int, int], None]:

@@ -12,7 +12,7 @@ from xla_backend.persistent.settings import change_cache_settings
 KEYS = ["11" * 32, "ab" * 32, "fe" * 32]
 ENTRIES = [Entry(key, "object", "a cpu", bytes([i]) * 1000) for i, key in enumerate(KEYS)]
 # Bytes of the head of a pack, and of a record.
-HEAD, RECORD = 24, 48
+HEAD, RECORD = 40, 48
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def flip(data, place, bit=1):
         (lambda data: data[:10], "damaged"),
         (lambda data: b"", "damaged"),
         (lambda data: data[: HEAD + RECORD], "damaged"),
-        (lambda data: flip(data, HEAD - 1), "no pack, or damaged"),  # the number of records
+        (lambda data: flip(data, 23), "no pack, or damaged"),  # the number of records
         (lambda data: flip(data, HEAD + 2 * RECORD + 33), "is"),  # where the last one is
         (lambda data: flip(data, HEAD + 2 * RECORD + 39, 0x80), "is damaged"),  # beyond any file
         (lambda data: flip(data, HEAD + 2 * RECORD + 47), "is damaged"),  # its size

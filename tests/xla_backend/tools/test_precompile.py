@@ -12,11 +12,20 @@ import pytest
 from pyjax.tools.command_line import main
 from xla_backend.llvm.installed_code import load_installed, pack_of
 from xla_backend.llvm.target import host_target, make_target
-from xla_backend.persistent.installed import write_pack
+from xla_backend.persistent import installed
+from xla_backend.persistent.installed import Entry, write_pack
+from xla_backend.targets.cpu.installed_programs import programs_pack_of
 from xla_backend.targets.cpu.routines.installable import compiled_piece
 from xla_backend.targets.cpu.routines.kept_objects import PARTS, kept_key
 from xla_backend.tools import precompile
-from xla_backend.tools.precompile import PrecompileError, found_packs, make_pack, used_here
+from xla_backend.tools.precompile import (
+    PrecompileError,
+    described_packs,
+    found_packs,
+    make_pack,
+    make_programs_pack,
+    used_here,
+)
 
 HOST = host_target()
 GROUPS = ["workspace", "lane_groups", "moves"]
@@ -50,6 +59,34 @@ def test_what_is_there_and_for_whom(tmp_path):
 
 
 @pytest.mark.skipif(not HOST.is_x86, reason="levels are of x86-64")
+def test_packs_of_other_installations_stay(tmp_path, monkeypatch):
+    """Several may share a directory."""
+    monkeypatch.setattr(installed, "_OWNER", bytes(16))
+    others = write_pack(tmp_path, "0123456789abcdef-0123456789abcdef", [])
+    monkeypatch.undo()
+    own = write_pack(tmp_path, "fedcba9876543210-0123456789abcdef", [])
+    programs = write_pack(tmp_path, "programs-0123456789abcdef-0123456789abcdef", [])
+    assert make_pack(HOST, tmp_path, []).removed == [own]
+    assert others.exists() and programs.exists()
+    assert make_programs_pack(HOST, tmp_path, tmp_path / "nothing").removed == [programs]
+    assert others.exists() and {p.what for p in found_packs(tmp_path)} == {"routines", "programs"}
+
+
+def test_what_doctors_are_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", "")
+    assert {*described_packs().values()} == {"none: PYJAX_INSTALLED_DIR is empty"}
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
+    for text in described_packs().values():
+        assert text == f"none: {tmp_path} has none; `pyjax precompile` makes them"
+    write_pack(tmp_path, "0123456789abcdef-0123456789abcdef", [])
+    assert "(1) are of other sources" in described_packs()["routines"]
+    entry = Entry("ab" * 32, "classes", HOST.key, b"")
+    path = write_pack(tmp_path, programs_pack_of(HOST), [entry])
+    assert described_packs()["programs"] == f"for host: 1 entries, 0 KiB, {path}"
+    monkeypatch.setattr(precompile, "programs_pack_of", lambda target: None)
+    assert "source files changed" in described_packs()["programs"]
+
+
 def test_code_can_be_made_for_levels_of_other_machines():
     assert precompile.target_named("x86-64-v3") == make_target(HOST.triple, "x86-64-v3")
 
@@ -80,11 +117,14 @@ def test_command(tmp_path, monkeypatch, capsys):
     assert main(["precompile", "--cpu", "pentium"]) == 1
     assert "'pentium'" in capsys.readouterr().err
     monkeypatch.setattr("pyjax.tools.commands.precompile._pieces", lambda everything: GROUPS)
+    called = "pyjax.tools.commands.precompile._call_operations"
+    monkeypatch.setattr(called, lambda name, folder: None)
     assert main(["precompile", "--jobs", "1"]) == 0
     said = capsys.readouterr().out
     assert "host: 3 of 3 groups of kernels" in said and "entries" in said and "MB" in said
     assert main(["precompile", "--status"]) == 0
-    assert "used here: host" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "routines used here: host" in said and "programs used here: host" in said
     monkeypatch.setenv("PYJAX_INSTALLED_DIR", "")
     assert main(["precompile"]) == 2
 

@@ -13,14 +13,10 @@ and compilations that somebody watches or changes (dumps, verification, users' p
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.attributes import Value
@@ -30,7 +26,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import UnresolvedSymbolError
-from xla_backend.llvm.versions import llvm_version
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.persistent import store
 from xla_backend.persistent.events import CacheEvent, Outcome, announce
 from xla_backend.persistent.settings import cache_settings
@@ -48,6 +44,7 @@ from xla_backend.targets.cpu.elementwise_code import (
     load_elementwise,
 )
 from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.installed_programs import library_versions, load_installed_program
 from xla_backend.targets.cpu.loaded_code import load_code
 from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode
 from xla_backend.targets.cpu.routines.library import runtime_got_ready
@@ -118,9 +115,9 @@ def find_without_module(
     base = key_parts(source, options)
     if base is None:
         return None
-    key = store.entry_key("program", *base, _sort(options))
     load = lambda found: _loaded(found, source, options, device)
-    found = _load(key, "program", CodeFacts, source, options, None, load, ask=True)
+    asked = _Asked("program", base, _sort(options))
+    found = _load(asked, CodeFacts, source, options, None, load, ask=True)
     source.is_missing = found is None
     return found
 
@@ -172,7 +169,8 @@ def find_size_classes(
             announce(CacheEvent(Outcome.DISABLED, name))
         return SizeClasses(source, stand_ins, options, None, lambda facts, objects: None)
     target = target_for(options).key
-    key = store.entry_key(kind, *base, repr(tuple(stand_ins)))
+    asked = _Asked(kind, base, repr(tuple(stand_ins)))
+    key = asked.key
     announce(CacheEvent(Outcome.REQUESTED, name, key))
     start = time.perf_counter()
 
@@ -188,7 +186,7 @@ def find_size_classes(
         return SizeClasses(source, stand_ins, options, (found.facts, found.objects), keep)
 
     shapes = None if _is_known(source) else shapes_of(source.module)
-    classes = _load(key, kind, ClassFacts, source, options, shapes, load)
+    classes = _load(asked, ClassFacts, source, options, shapes, load)
     if classes is not None:
         return classes
     announce(CacheEvent(Outcome.NOT_FOUND, name, key))
@@ -199,9 +197,25 @@ def find_size_classes(
         raise
 
 
+class _Asked(NamedTuple):
+    """What an entry is looked for by: its kind, what `key_parts` says, and one fact more."""
+
+    kind: str
+    base: Sequence[str]
+    more: str
+
+    @property
+    def key(self) -> str:
+        return store.entry_key(self.kind, *self.base, self.more)
+
+    def key_on(self, target: TargetInfo, options: CompileOptions) -> str:
+        """The key that it would have on another machine."""
+        made_with = _made_with_for(options, source_digest() or "", target)
+        return store.entry_key(self.kind, self.base[0], made_with, self.more)
+
+
 def _load(
-    key: str,
-    kind: str,
+    asked: _Asked,
     facts_kind: type[Facts],
     source: ModuleSource,
     options: CompileOptions,
@@ -216,7 +230,10 @@ def _load(
       ask: say that it was asked for, if it is there.
     """
     start = time.perf_counter()
-    content = store.load(key, kind, target_for(options).key)
+    target, kind, key = target_for(options), asked.kind, asked.key
+    content = store.load(key, kind, target.key)
+    if content is None:
+        content = load_installed_program(lambda t: asked.key_on(t, options), target, kind)
     if content is None:
         return None
     try:
@@ -248,14 +265,15 @@ def _find(
     if base is None:
         return make(True)[0]
     target = target_for(options).key
-    key = store.entry_key(kind, *base, _sort(options))
+    asked = _Asked(kind, base, _sort(options))
+    key = asked.key
     announce(CacheEvent(Outcome.REQUESTED, name, key))
     shapes = None if _is_known(source) else shapes_of(source.module)
     fresh = bool(options.measured)
     expected = options.expect_measured_costs and not fresh
-    measured_keys = [store.entry_key(kind, *base, _MEASURED)] if expected else []
-    for candidate in measured_keys + [key] * (not fresh and not source.is_missing):
-        result = _load(candidate, kind, facts_kind, source, options, shapes, load)
+    measured = [asked._replace(more=_MEASURED)] if expected else []
+    for candidate in measured + [asked] * (not fresh and not source.is_missing):
+        result = _load(candidate, facts_kind, source, options, shapes, load)
         if result is not None:
             return result
     announce(CacheEvent(Outcome.NOT_FOUND, name, key))
@@ -351,21 +369,18 @@ def _made_with(options: CompileOptions, sources: str) -> str:
     global _latest
     known, of_sources, found = _latest
     if known is not options or of_sources != sources:
-        parts = _option_parts(options)
-        found = store.entry_key(*parts, sources, target_for(options).key, library_versions())
+        found = _made_with_for(options, sources, target_for(options))
         _latest = (options, sources, found)
     return found
+
+
+def _made_with_for(options: CompileOptions, sources: str, target: TargetInfo) -> str:
+    return store.entry_key(*_option_parts(options), sources, target.key, library_versions())
 
 
 def _option_parts(options: CompileOptions) -> list[str]:
     names = [name for name in options._fields if name not in _NO_PART]
     return [f"{name}={_text(getattr(options, name))}" for name in names]
-
-
-@cache
-def library_versions() -> str:
-    """Of what compiles and runs programs, beside the compiler's own sources."""
-    return f"numpy {np.__version__}, Python {sys.version_info[:2]}, {llvm_version()}"
 
 
 def _text(value: Any) -> str:

@@ -18,10 +18,10 @@ from xla_backend.program.records import ProgramFormatError
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.compiler import compile_code
 from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.installed_programs import library_versions
 from xla_backend.targets.cpu.kept_programs import (
     Unfit,
     key_parts,
-    library_versions,
     read_entry,
     shapes_of,
     write_entry,

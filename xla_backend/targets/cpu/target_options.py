@@ -18,6 +18,14 @@ _ISAS: dict[str, tuple[str, str] | None] = {
     "AMX_FP16": None,
 }
 _NARROWEST = 128
+_instead: TargetInfo | None = None
+
+
+def compile_as_for(target: TargetInfo) -> None:
+    """From now on programs of this process are compiled as on a machine of another kind, and kept
+    as such; they run here, so it must be a level of this one."""
+    global _instead
+    _instead = target
 
 
 def target_for(options: CompileOptions) -> TargetInfo:
@@ -29,7 +37,7 @@ def target_for(options: CompileOptions) -> TargetInfo:
     """
     named = options.target
     if named is None:
-        target = host_target()
+        target = _instead or host_target()
     else:
         target = make_target(named.triple, named.cpu, named.features)
     if options.max_isa:

@@ -17,7 +17,7 @@ from xla_backend.llvm.kept_code import OBJECT, put_together, text_key
 from xla_backend.llvm.objects import compile_object, compile_objects
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.persistent.installed import Entry
-from xla_backend.runtime.buffer_protocol import known_views_text
+from xla_backend.runtime.buffer_protocol import buffer_protocol_texts
 from xla_backend.runtime.host_libraries.lent_threads import lent_threads_text
 from xla_backend.targets.cpu.routines.bridge_functions import bridge_text
 from xla_backend.targets.cpu.routines.kept_objects import MODULE, PARTS, kept_key
@@ -69,7 +69,7 @@ def runtime_entries(target: TargetInfo, texts: Sequence[str] = ()) -> Iterator[E
         content = put_together([compile_object(text, target)])
         yield Entry(kept_key(name, target, MODULE), OBJECT, target.key, content)
     lent = [lent_threads_text(target, has_threads) for has_threads in (False, True)]
-    for text in (*lent, known_views_text(), *texts):
+    for text in (*lent, *buffer_protocol_texts(), *texts):
         code = compile_object(text, target)
         yield Entry(text_key(text, target, _OPT), OBJECT, target.key, code)
     groups = groups_entry(groups_by_symbol())
