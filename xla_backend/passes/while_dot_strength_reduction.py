@@ -16,9 +16,9 @@ from xla_backend.passes.emit import adopt
 
 # Sides of matrices, and elements of results and of matrices that vectors are multiplied by, which
 # are a few registers.
-_TINY_SIDE, _MOST_ELEMENTS = 4, 64
+_TINY_SIDE, _MOST_ELEMENTS = 4, 256
 # Terms of a sum that are added one after another in less time than a routine takes to begin.
-_MOST_TERMS = 8
+_MOST_TERMS = 16
 
 
 class WhileDotStrengthReduction(HloPass):
@@ -29,7 +29,7 @@ class WhileDotStrengthReduction(HloPass):
     result there; arithmetic fuses with its neighbours, in registers.
     Needs: dots as dot-decomposer leaves them.  Before fusion.
     Leaves: in loops no f32, f64 or 32-bit integer dot of matrices of at most four by four with a
-      result of up to 64 elements, or of one with up to 64 elements and a vector of at most eight.
+      result of up to 256 elements, or of one of up to 256 elements and a vector of at most 16.
     """
 
     name = "while-dot-strength-reduction"

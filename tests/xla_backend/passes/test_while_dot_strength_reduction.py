@@ -82,9 +82,9 @@ def test_becomes_arithmetic(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        loop("f32[9]", "f32[9,9]", RIGHT),
+        loop("f32[17]", "f32[17,17]", RIGHT),
         loop("f32[8,8]", "f32[8,8]", MATRICES),
-        loop("f32[8,4,4]", "f32[8,4,4]", BATCH),
+        loop("f32[32,4,4]", "f32[32,4,4]", BATCH),
         loop("bf16[2,2]", "bf16[2,2]", MATRICES),
         "ENTRY main { p = f32[2,2] parameter(0)  ROOT d = f32[2,2] dot(p, p), "
         "lhs_contracting_dims={1}, rhs_contracting_dims={0} }",

@@ -557,7 +557,9 @@ class _Emitter:
             self._branch(step, flag, branches[0], lambda: self.run(branches[1]))
             return
         register = self._held.register(step.selector)
-        number = w.load("i32", self.pointer(step.selector)) if register is None else register.text
+        number = (
+            w.load("i32", self.pointer(step.selector)) if register is None else register.vector(w)
+        )
 
         def choose(i: int) -> None:
             if i == len(branches) - 1:  # also for numbers out of range
@@ -571,7 +573,7 @@ class _Emitter:
     def _flag(self, place: Slice) -> str:
         register = self._held.register(place)
         if register is not None:
-            return register.text
+            return register.vector(self.w)
         return self.w.cmp("ne", "i8", self.w.load("i8", self.pointer(place)), "0")
 
     def _branch(self, step: If, condition: str, then: Steps, otherwise: Callable[[], None]) -> None:

@@ -39,11 +39,13 @@ from xla_backend.program.ir import (
     passed_buffers,
 )
 from xla_backend.program.routines import Kind
-from xla_backend.targets.cpu.held_kernels import in_registers
+from xla_backend.targets.cpu.held_kernels import Buffers, buffers_in_registers
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 # Vector registers of one array, and of all that a loop holds.
 _MOST_REGISTERS, _MOST_TOGETHER = 4, 24
+# Elements that are handed on one by one.
+_MOST_APART = 8
 _HELD_SPACES = frozenset({Space.ARGUMENT, Space.OUTPUT, Space.TEMP, Space.CONSTANT})
 _SIMPLE = (Copy, If, Launch, Library, Undefined, While)
 
@@ -106,12 +108,14 @@ class Held:
       loaded: what is there before the loop and read in it.
       carried: what goes from one round to the next.
       stored: what is in memory after the loop.
+      apart: what is read and written one element after another, and handed on so.
     """
 
     places: frozenset[Place] = frozenset()
     loaded: tuple[Place, ...] = ()
     carried: tuple[Place, ...] = ()
     stored: tuple[Place, ...] = ()
+    apart: frozenset[Place] = frozenset()
 
 
 NOTHING = Held()
@@ -123,7 +127,7 @@ class HeldArrays:
     def __init__(self, program: Program, target: TargetInfo) -> None:
         self._program = program
         self._target = target
-        self._in_registers: dict[str, frozenset[Buffer]] = {}
+        self._in_registers: dict[str, Buffers] = {}
         aliases = program.aliases
         self._shared = {(Space.OUTPUT, n) for n in aliases}
         self._shared |= {(Space.ARGUMENT, n) for n in aliases.values()}
@@ -168,7 +172,21 @@ class HeldArrays:
         carried = written & (read_first | stored)
         order = lambda places: tuple(sorted(places, key=_order))
         loaded = (read_first | carried) & kept
-        return Held(frozenset(kept), order(loaded), order(carried), order(stored))
+        together = set(self._vectors(loop))
+        few = {p for p in kept if 1 < p.elements <= _MOST_APART}
+        return Held(
+            frozenset(kept), order(loaded), order(carried), order(stored), frozenset(few - together)
+        )
+
+    def _vectors(self, loop: While) -> Iterator[Place]:
+        """What a loop reads or writes as vectors."""
+        for step in all_steps((loop,)):
+            if isinstance(step, Launch):
+                kernel = self._program.kernels[step.kernel]
+                vectors = self.in_registers(kernel).vectors
+                for buffer, slice in zip(launched_buffers(kernel), step.buffers):
+                    if buffer in vectors:
+                        yield place_of(slice)
 
     def written(self, steps: Steps, held: Held) -> list[Place]:
         """The held arrays that some steps write, in an order that is the same in all runs."""
@@ -178,7 +196,10 @@ class HeldArrays:
     # -- what may be held --------------------------------------------------------------------------
 
     def _registers(self, place: Place) -> int:
-        return -(-place.lanes * bits_of(place.register_type) // self._target.vector_bits)
+        bits = max(
+            8, bits_of(place.register_type)
+        )  # what is done to lanes takes wider ones than i1
+        return -(-place.lanes * bits // self._target.vector_bits)
 
     def _may_be_held(self, place: Place) -> bool:
         return (
@@ -244,7 +265,7 @@ class HeldArrays:
 
     def _of_launch(self, step: Launch, kernel: Kernel) -> Iterator[Access]:
         buffers = launched_buffers(kernel)
-        held = self.in_registers(kernel)
+        held = self.in_registers(kernel).known
         places = [place_of(slice) for slice in step.buffers]
         for buffer, place in zip(buffers, places):
             updated = buffer.role is BufferRole.OUTPUT and buffer.number in kernel.in_place
@@ -254,11 +275,11 @@ class HeldArrays:
             if buffer.role is not BufferRole.OPERAND:
                 yield Access(place, True, buffer in held)
 
-    def in_registers(self, kernel: Kernel) -> frozenset[Buffer]:
+    def in_registers(self, kernel: Kernel) -> Buffers:
         """The buffers of a kernel that can be registers."""
         found = self._in_registers.get(kernel.name)
         if found is None:
-            found = self._in_registers[kernel.name] = in_registers(kernel)
+            found = self._in_registers[kernel.name] = buffers_in_registers(kernel)
         return found
 
 

@@ -8,7 +8,7 @@ that is written at a place found at run time is put there by a comparison of num
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
 from xla_backend.kernels.ir import (
@@ -31,37 +31,40 @@ from xla_backend.llvm.types import const, element, lanes, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.program.ir import launched_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.targets.cpu.held_registers import Register
 from xla_backend.targets.cpu.short_row_reads import lanes_that_fit, row_reads
 
 # Statements of a kernel with its loops unrolled.
 _MOST_STATEMENTS = 256
+# Elements whose numbers are compared with that of one which is written: in one register.
+_MOST_COMPARED = 16
 _UNROLLED = (LoopKind.SERIAL, LoopKind.UNROLLED)
-
-
-@dataclass
-class Register:
-    """An array of `count` elements in the first lanes of a vector: `text` is what it holds now."""
-
-    type: str
-    count: int
-    text: str
 
 
 # -- which buffers can be registers ----------------------------------------------------------------
 
 
-def in_registers(kernel: Kernel) -> frozenset[Buffer]:
-    """The launched buffers of a kernel whose elements are known where they are read and written;
-    none if the kernel has code that cannot be unrolled."""
+class Buffers(NamedTuple):
+    """Of the launched buffers of a kernel those that can be registers, and among these those that
+    need a vector, for lanes or for a place that is known at run time only."""
+
+    known: frozenset[Buffer] = frozenset()
+    vectors: frozenset[Buffer] = frozenset()
+
+
+def buffers_in_registers(kernel: Kernel) -> Buffers:
+    """Those whose elements are known where they are read and written; none if the kernel has code
+    that cannot be unrolled."""
     buffers = launched_buffers(kernel)
     if any(b.role is BufferRole.SCRATCH for b in buffers):
-        return frozenset()
+        return Buffers()
     if kernel.parameters or not 0 < _unrolled(kernel.stages) <= _MOST_STATEMENTS:
-        return frozenset()
+        return Buffers()
     elsewhere: set[Buffer] = set()
-    if not _is_straight(kernel.stages, False, elsewhere):
-        return frozenset()
-    return frozenset(buffers) - elsewhere
+    vectors: set[Buffer] = set()
+    if not _is_straight(kernel.stages, False, elsewhere, vectors):
+        return Buffers()
+    return Buffers(frozenset(buffers) - elsewhere, frozenset(vectors))
 
 
 def _unrolled(statements: Sequence[Statement]) -> int:
@@ -78,20 +81,25 @@ def _unrolled(statements: Sequence[Statement]) -> int:
     return count
 
 
-def _is_straight(statements: Sequence[Statement], in_lanes: bool, elsewhere: set[Buffer]) -> bool:
-    """Whether what runs is known beforehand; adds the buffers that must be memory."""
+def _is_straight(
+    statements: Sequence[Statement], in_lanes: bool, elsewhere: set[Buffer], vectors: set[Buffer]
+) -> bool:
+    """Whether what runs is known beforehand; adds the buffers that must be memory, and those that
+    need vectors."""
     for s in statements:
         if isinstance(s, Load | Store):
             if not _is_known(s, in_lanes):
                 elsewhere.add(s.buffer)
+            if in_lanes or not _is_static(s.index):
+                vectors.add(s.buffer)
         elif isinstance(s, Loop):
             lanes_loop = s.kind is LoopKind.LANES
             if s.limits or not (lanes_loop or s.kind in _UNROLLED) or (lanes_loop and in_lanes):
                 return False
-            if not _is_straight(s.body, in_lanes or lanes_loop, elsewhere):
+            if not _is_straight(s.body, in_lanes or lanes_loop, elsewhere, vectors):
                 return False
         elif isinstance(s, If):
-            if not _is_static(s.index) or not _is_straight(s.body, in_lanes, elsewhere):
+            if not _is_static(s.index) or not _is_straight(s.body, in_lanes, elsewhere, vectors):
                 return False
         elif not isinstance(s, Compute | Constant | IndexValue | InRange):
             return False
@@ -99,14 +107,15 @@ def _is_straight(statements: Sequence[Statement], in_lanes: bool, elsewhere: set
 
 
 def _is_known(s: Load | Store, in_lanes: bool) -> bool:
-    """Whether an access is at a known place, or writes one element. (One that is read at a place
-    known at run time only would go through memory each time.)"""
+    """Whether an access is at a known place, or writes one element of a few. (One that is read at a
+    place known at run time only would go through memory each time.)"""
     if isinstance(s, Store) and s.guard is not None and in_lanes:
         return False
     if _is_static(s.index):
         return True
     return (
         isinstance(s, Store)
+        and s.buffer.size <= _MOST_COMPARED
         and not in_lanes
         and all(isinstance(atom, Value) or _is_static(Index.of(atom)) for atom in s.index.terms)
     )
@@ -200,19 +209,22 @@ class HeldKernelEmitter(KernelEmitter):
     def _picked(self, register: Register, places: list[int]) -> str:
         w, ty = self.w, register.type
         if len(places) == 1:
-            return w.extract(ty, register.text, places[0])
-        if lanes(ty) == 1:
-            return w.splat(vector(ty, len(places)), register.text)
+            return register.element(w, places[0])
+        if len(set(places)) == 1:
+            return w.splat(vector(element(ty), len(places)), register.element(w, places[0]))
+        held = register.vector(w)
         if places == list(range(lanes(ty))):
-            return register.text
-        return w.shuffle(ty, register.text, "poison", places)
+            return held
+        return w.shuffle(ty, held, "poison", places)
 
     def store(self, s: Store) -> None:
         register = self._held.get(s.buffer)
         if register is None:
             super().store(s)
             return
-        w, before = self.w, register.text
+        w, guard = self.w, s.guard
+        if guard is not None:
+            before = register.vector(w)
         apart = self.varies(s.index) or any(map(self.is_vector, s.values))
         n = self.lanes if apart else 1
         for i, value in enumerate(s.values):
@@ -221,10 +233,10 @@ class HeldKernelEmitter(KernelEmitter):
                 self._put(register, text, [p + i for p in self._places(s.index)[:n]])
             else:
                 self._put_at(register, text, self.uniform(s.index + i))
-        if s.guard is not None:
-            guard, ty, after = self.get(s.guard), register.type, register.text
-            either = f"select i1 {guard}, {ty} {after}, {ty} {before}"
-            register.text = w.pure(either, guard, after, before)
+        if guard is not None:
+            holds, ty, after = self.get(guard), register.type, register.vector(w)
+            either = f"select i1 {holds}, {ty} {after}, {ty} {before}"
+            register.set_vector(w.pure(either, holds, after, before))
 
     def _put(self, register: Register, text: str, places: list[int]) -> None:
         """Put lanes where they belong."""
@@ -232,30 +244,30 @@ class HeldKernelEmitter(KernelEmitter):
         on = self._on if len(places) > 1 else None
         source = {p: lane for lane, p in enumerate(places) if on is None or on[lane]}
         if len(places) == 1:
-            (place,) = places
-            register.text = text if size == 1 else w.insert(ty, register.text, text, place)
+            register.set_element(places[0], text)
             return
         own = vector(element(ty), len(places))
         if size == 1:
-            register.text = w.extract(own, text, source[0]) if source else register.text
+            if source:
+                register.set_vector(w.extract(own, text, source[0]))
             return
         # Lanes behind the last element have any number, but one: what is computed of none at all
         # may be anything, a division by zero, too.
         picks = [source.get(p, p if p < len(places) else 0) for p in range(size)]
         if picks != list(range(len(places))):
             text = w.shuffle(own, text, "poison", picks)
-        if any(p not in source for p in range(register.count)):
+        if any(p not in source for p in range(register.size)):
             picks = [size + p if p in source else p for p in range(size)]
-            text = w.shuffle(ty, register.text, text, picks)
-        register.text = text
+            text = w.shuffle(ty, register.vector(w), text, picks)
+        register.set_vector(text)
 
     def _put_at(self, register: Register, text: str, place: str) -> None:
         """Put one element to a place that is known at run time."""
         w, ty, size = self.w, register.type, lanes(register.type)
         if size == 1:
-            register.text = text
+            register.set_vector(text)
             return
         numbers = vector("i32", size)
         narrow = w.cast("trunc", w.index, place, "i32") if place[0] == "%" else place
         here = w.cmp("eq", numbers, w.splat(numbers, narrow), w.iota(numbers))
-        register.text = w.select(here, ty, w.splat(ty, text), register.text)
+        register.set_vector(w.select(here, ty, w.splat(ty, text), register.vector(w)))

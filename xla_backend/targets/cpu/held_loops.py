@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from xla_backend.kernels.ir import Buffer, Kernel
 from xla_backend.llvm.conversions import from_memory, to_memory
-from xla_backend.llvm.types import bits_of, const, element, vector
+from xla_backend.llvm.types import bits_of, element, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.program.ir import Copy, Launch, Slice, Steps, While, launched_buffers
 from xla_backend.targets.cpu.held_arrays import NOTHING, HeldArrays, Place, place_of
-from xla_backend.targets.cpu.held_kernels import Register
+from xla_backend.targets.cpu.held_registers import Contents, Register
 
 
 class HeldLoops:
@@ -44,14 +44,12 @@ class HeldLoops:
             self._loop(w, self._arrays.written(steps, self._held), condition, body)
             return
         self._held = held = self._arrays.of_loop(step, most_steps)
-        self._registers = {
-            p: Register(p.register_type, p.elements, const(p.register_type, 0)) for p in held.places
-        }
+        self._registers = {p: Register(p.register_type, p.elements) for p in held.places}
         for place in held.loaded:
-            self._registers[place].text = self._load(w, place)
+            self._registers[place].set_vector(self._load(w, place))
         self._loop(w, held.carried, condition, body)
         for place in held.stored:
-            self._store(w, place, self._registers[place].text)
+            self._store(w, place, self._registers[place])
         self._held, self._registers = NOTHING, {}
 
     def _loop(
@@ -61,21 +59,20 @@ class HeldLoops:
         condition: Callable[[], str],
         body: Callable[[], None],
     ) -> None:
-        registers = [self._registers[place] for place in carried]
-        end: dict[Place, str] = {}
+        end: dict[Place, Contents] = {}
 
         def holds(names: list[str]) -> str:
-            for register, name in zip(registers, names):
-                register.text = name
+            self._take(carried, names)
             flag = condition()
-            end.update(self._texts())
+            end.update(self._contents())
             return flag
 
         def round_(_: list[str]) -> list[str]:
             body()
-            return [register.text for register in registers]
+            return self._texts(w, carried)
 
-        w.while_([(r.type, r.text) for r in registers], holds, round_)
+        types = self._types(carried)
+        w.while_(list(zip(types, self._texts(w, carried))), holds, round_)
         self._set(end)
 
     def branch(
@@ -89,26 +86,39 @@ class HeldLoops:
         """Write a branch; `steps`: of all arms."""
         every = tuple(step for arm in steps for step in arm)
         written = self._arrays.written(every, self._held) if self._registers else []
-        registers = [self._registers[place] for place in written]
-        before = self._texts()
+        before = self._contents()
 
         def arm(write: Callable[[], None]) -> list[str]:
             self._set(before)
             write()
-            return [register.text for register in registers]
+            return self._texts(w, written)
 
-        types = [register.type for register in registers]
+        types = self._types(written)
         texts = w.if_else(condition, types, lambda: arm(then), lambda: arm(otherwise))
         self._set(before)
-        for register, text in zip(registers, texts):
-            register.text = text
+        self._take(written, texts)
 
-    def _texts(self) -> dict[Place, str]:
-        return {place: register.text for place, register in self._registers.items()}
+    def _contents(self) -> dict[Place, Contents]:
+        return {place: register.contents for place, register in self._registers.items()}
 
-    def _set(self, texts: dict[Place, str]) -> None:
-        for place, text in texts.items():
-            self._registers[place].text = text
+    def _set(self, contents: dict[Place, Contents]) -> None:
+        for place, held in contents.items():
+            self._registers[place].contents = held
+
+    def _types(self, places: Sequence[Place]) -> list[str]:
+        """Of what is handed on of some arrays."""
+        apart = self._held.apart
+        return [ty for place in places for ty in self._registers[place].types(place in apart)]
+
+    def _texts(self, w: FunctionWriter, places: Sequence[Place]) -> list[str]:
+        apart = self._held.apart
+        return [x for place in places for x in self._registers[place].texts(w, place in apart)]
+
+    def _take(self, places: Sequence[Place], texts: Sequence[str]) -> None:
+        left = iter(texts)
+        for place in places:
+            register, apart = self._registers[place], place in self._held.apart
+            register.take([next(left) for _ in register.types(apart)], apart)
 
     # -- steps -------------------------------------------------------------------------------------
 
@@ -116,7 +126,7 @@ class HeldLoops:
         """The buffers of a kernel that are registers."""
         if not self._registers:
             return {}
-        possible = self._arrays.in_registers(kernel)
+        possible = self._arrays.in_registers(kernel).known
         found = {}
         for buffer, slice in zip(launched_buffers(kernel), step.buffers):
             register = self.register(slice)
@@ -128,10 +138,12 @@ class HeldLoops:
         """Write a copy, if one side is a register."""
         source, target = self.register(step.source), self.register(step.target)
         if target is not None:
-            text = self._load(w, place_of(step.source)) if source is None else source.text
-            target.text = text
+            if source is None:
+                target.set_vector(self._load(w, place_of(step.source)))
+            else:
+                target.contents = source.contents
         elif source is not None:
-            self._store(w, place_of(step.target), source.text)
+            self._store(w, place_of(step.target), source)
         return source is not None or target is not None
 
     def _load(self, w: FunctionWriter, place: Place) -> str:
@@ -142,13 +154,8 @@ class HeldLoops:
             raw = w.shuffle(ty, raw, "poison", [*range(place.elements), *behind])
         return from_memory(w, place.type, place.lanes, raw)
 
-    def _store(self, w: FunctionWriter, place: Place, text: str) -> None:
-        ty, raw = place.memory_type, to_memory(w, place.type, place.lanes, text)
+    def _store(self, w: FunctionWriter, place: Place, register: Register) -> None:
+        ty, raw = place.memory_type, to_memory(w, place.type, place.lanes, register.vector(w))
         if place.lanes != place.elements:
             raw = w.shuffle(vector(element(ty), place.lanes), raw, "poison", range(place.elements))
         w.store(ty, raw, self._pointer(place), bits_of(ty) // 8)
-
-
-def _register(place: Place) -> Register:
-    ty = place.register_type
-    return Register(ty, place.elements, const(ty, 0))

@@ -19,7 +19,8 @@ from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.program.ir import launched_buffers, passed_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
-from xla_backend.targets.cpu.held_kernels import HeldKernelEmitter, Register
+from xla_backend.targets.cpu.held_kernels import HeldKernelEmitter
+from xla_backend.targets.cpu.held_registers import Register
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
 _INLINE_STATEMENTS = 48

@@ -99,6 +99,8 @@ HELD = {
 }
 IN_MEMORY = {
     "read at a place that is not known": ("f32[9]", READ),
+    "one element of many is written": ("f32[20]", WRITTEN),
+    "many truth values": ("pred[300]", INVERTED),
     "too long": ("f32[1000]", "y = STATE negate(x)"),
     "complex": ("c64[2]", "y = STATE negate(x)"),
 }
