@@ -80,6 +80,83 @@ def _branches() -> Made:
     return lambda x: lax.scan(step, x, jnp.arange(1000)), (normal(64),)
 
 
+@program("loops", "three bodies, 1000 steps")
+def _three_bodies() -> Made:
+    def moved(x: Any, v: Any) -> Any:
+        def step(_: Any, state: Any) -> Any:
+            x, v = state
+            d = x[:, None] - x[None]
+            pulls = d * ((d**2).sum(-1) + 0.01)[..., None] ** -1.5
+            v = v - 0.001 * pulls.sum(1)
+            return x + 0.001 * v, v
+
+        return lax.fori_loop(0, 1000, step, (x, v))
+
+    return moved, (normal(3, 3), normal(3, 3, seed=1))
+
+
+@program("loops", "Kalman filter of two states, 500 steps")
+def _kalman() -> Made:
+    moves, noise = jnp.array([[1, 0.1], [0, 1]]), 0.01 * jnp.eye(2)
+
+    def step(state: Any, y: Any) -> tuple[Any, Any]:
+        x, p = state
+        x, p = moves @ x, moves @ p @ moves.T + noise
+        gain = p[:, 0] / (p[0, 0] + 0.1)
+        return (x + gain * (y - x[0]), p - jnp.outer(gain, p[0])), x
+
+    return lambda ys: lax.scan(step, (jnp.zeros(2), jnp.eye(2)), ys)[1], (normal(500),)
+
+
+@program("loops", "cart and pole, 500 steps")
+def _cart() -> Made:
+    def step(state: Any, push: Any) -> tuple[Any, Any]:
+        _, v, angle, spin = state
+        sine, cosine = jnp.sin(angle), jnp.cos(angle)
+        force = (push + 0.05 * spin**2 * sine) / 1.1
+        turn = (9.8 * sine - cosine * force) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
+        change = jnp.stack([v, force - 0.05 * turn * cosine / 1.1, spin, turn])
+        state = state + 0.02 * change
+        fallen = (jnp.abs(state[0]) > 2.4) | (jnp.abs(state[2]) > 0.2)
+        return jnp.where(fallen, 0.0, state), fallen
+
+    return lambda s, pushes: lax.scan(step, s, pushes), (normal(4) * 0.01, normal(500))
+
+
+@program("loops", "buffer of 16 written in turn, 1000 steps")
+def _buffer() -> Made:
+    def step(state: Any, x: Any) -> tuple[Any, Any]:
+        buffer, i = state
+        buffer = lax.dynamic_update_slice(buffer, x[None], (i % 16,))
+        return (buffer, i + 1), buffer.mean()
+
+    return lambda xs: lax.scan(step, (jnp.zeros(16), 0), xs)[1], (normal(1000),)
+
+
+@program("loops", "diagonal state space of 16×8, 300 steps")
+def _state_space() -> Made:
+    def outputs(us: Any, a: Any, b: Any, c: Any) -> Any:
+        def step(h: Any, u: Any) -> tuple[Any, Any]:
+            h = a * h + b * u[:, None]
+            return h, (h * c).sum(-1)
+
+        return lax.scan(step, jnp.zeros((16, 8)), us)[1]
+
+    return outputs, (normal(300, 16), uniform(0, 1, 16, 8), normal(16, 8), normal(16, 8, seed=1))
+
+
+@program("loops", "shortest paths over 5,000 edges, 50 rounds")
+def _shortest_paths() -> Made:
+    def lengths(start: Any, sources: Any, targets: Any, weights: Any) -> Any:
+        better = lambda _, d: d.at[targets].min(d[sources] + weights)
+        return lax.fori_loop(0, 50, better, start)
+
+    start = np.full(1000, np.inf, np.float32)
+    start[0] = 0
+    edges = integers(1000, 5000), integers(1000, 5000, seed=1)
+    return lengths, (start, *edges, uniform(0, 1, 5000))
+
+
 @program("loops", "gradient of an RNN in a scan, 200 steps")
 def _rnn() -> Made:
     def loss(w: Any, xs: Any) -> Any:

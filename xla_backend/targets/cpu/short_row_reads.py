@@ -23,7 +23,7 @@ from xla_backend.llvm.writer import FunctionWriter
 # Where vectors of 32 bits have so many lanes there are 32 registers, elsewhere 16.
 _LANES_OF_MANY_REGISTERS = 16
 _SHORTEST, _LONGEST = 4, 16
-_MOST_LOADS = 2
+_MOST_LOADS = 4
 
 
 def row_reads(loop: Loop, lane: Var) -> list[Load]:

@@ -65,6 +65,29 @@ def test_no_lane_goes_to_memory_alone(type: str, length: int) -> None:
         assert "shufflevector" in text and "gather" not in text
 
 
+@pytest.mark.parametrize("arrays", [3, 4])
+@pytest.mark.parametrize("rows", [320, 333])
+def test_rows_of_several_arrays(rows: int, arrays: int) -> None:
+    """As many as fit into the registers of machines that have 32."""
+    lines = [f"x{i} = f32[{rows},8] parameter({i})" for i in range(arrays)]
+    lines += [
+        f"y{i} = f32[{rows},8] multiply({'x0' if i == 1 else f'y{i - 1}'}, x{i})"
+        for i in range(1, arrays)
+    ]
+    lines += ["z = f32[] constant(0)"]
+    lines += [f"ROOT r = f32[{rows}] reduce(y{arrays - 1}, z), dimensions={{1}}, to_apply=op"]
+    called = """op {
+      p = f32[] parameter(0)
+      q = f32[] parameter(1)
+      ROOT o = f32[] add(p, q)
+    }"""
+    made = module_of("\n".join(lines), called)
+    check_native(made)
+    text = compile_module(made, CompileOptions()).llvm_ir
+    if host_target().lanes(32) == 16 and rows == 320:
+        assert "shufflevector" in text and "gather" not in text
+
+
 @pytest.mark.parametrize("type", ["f32", "u8", "s16"])
 @pytest.mark.parametrize("rows", [320, 333])
 @pytest.mark.parametrize("read", [(0, 1, 2, 3, 4, 5, 6, 7), (7, 0, 3, 2), (1, 2, 3, 4, 5, 6, 7)])
