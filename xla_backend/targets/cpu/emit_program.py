@@ -200,7 +200,7 @@ class _Emitter:
         self._unpolled = 0.0
         self._can_be_stopped = False  # something in it looks at signals
         # A program that measures itself runs each kernel by itself.
-        self._held = HeldLoops(HeldArrays(program, writer.target), self._address)
+        self._held = HeldLoops(HeldArrays(program, writer.target))
         self._most_steps = 0 if measured else 2 * _PART_STEPS  # of a block of a loop that holds any
         self._budget = ""  # cell with the cycles that loops may run until they look
         every = [program.steps, *program.procedures.values()]
@@ -400,7 +400,7 @@ class _Emitter:
     # -- steps -------------------------------------------------------------------------------------
 
     def copy(self, step: Copy) -> None:
-        if self._held.copy(self.w, step):
+        if self._held.copy(self.w, step, self._address):
             self.spend(step.cycles)
             return
         target, source = self.pointer(step.target), self.pointer(step.source)
@@ -547,7 +547,7 @@ class _Emitter:
             self.run(step.body)
             self._round_ends()
 
-        self._held.loop(self.w, step, self._most_steps, holds, round_)
+        self._held.loop(self.w, step, self._most_steps, self._address, holds, round_)
         self._unpolled += before
 
     def if_(self, step: If) -> None:

@@ -13,14 +13,15 @@ from xla_backend.program.ir import Copy, Launch, Slice, Steps, While, launched_b
 from xla_backend.targets.cpu.held_arrays import NOTHING, HeldArrays, Place, place_of
 from xla_backend.targets.cpu.held_registers import Contents, Register
 
+# Writes the address of an array.
+Pointer = Callable[[Place], str]
+
 
 class HeldLoops:
     """The registers of the loop that is being written; none outside of loops that hold arrays."""
 
-    def __init__(self, arrays: HeldArrays, pointer: Callable[[Place], str]) -> None:
-        """`pointer`: writes the address of an array."""
+    def __init__(self, arrays: HeldArrays) -> None:
         self._arrays = arrays
-        self._pointer = pointer
         self._held = NOTHING
         self._registers: dict[Place, Register] = {}
 
@@ -34,6 +35,7 @@ class HeldLoops:
         w: FunctionWriter,
         step: While,
         most_steps: int,
+        pointer: Pointer,
         condition: Callable[[], str],
         body: Callable[[], None],
     ) -> None:
@@ -46,10 +48,10 @@ class HeldLoops:
         self._held = held = self._arrays.of_loop(step, most_steps)
         self._registers = {p: Register(p.register_type, p.elements) for p in held.places}
         for place in held.loaded:
-            self._registers[place].set_vector(self._load(w, place))
+            self._registers[place].set_vector(_load(w, pointer, place))
         self._loop(w, held.carried, condition, body)
         for place in held.stored:
-            self._store(w, place, self._registers[place])
+            _store(w, pointer, place, self._registers[place])
         self._held, self._registers = NOTHING, {}
 
     def _loop(
@@ -134,28 +136,30 @@ class HeldLoops:
                 found[buffer] = register
         return found
 
-    def copy(self, w: FunctionWriter, step: Copy) -> bool:
+    def copy(self, w: FunctionWriter, step: Copy, pointer: Pointer) -> bool:
         """Write a copy, if one side is a register."""
         source, target = self.register(step.source), self.register(step.target)
         if target is not None:
             if source is None:
-                target.set_vector(self._load(w, place_of(step.source)))
+                target.set_vector(_load(w, pointer, place_of(step.source)))
             else:
                 target.contents = source.contents
         elif source is not None:
-            self._store(w, place_of(step.target), source)
+            _store(w, pointer, place_of(step.target), source)
         return source is not None or target is not None
 
-    def _load(self, w: FunctionWriter, place: Place) -> str:
-        ty = place.memory_type
-        raw = w.load(ty, self._pointer(place), bits_of(ty) // 8)
-        if place.lanes != place.elements:
-            behind = [0] * (place.lanes - place.elements)
-            raw = w.shuffle(ty, raw, "poison", [*range(place.elements), *behind])
-        return from_memory(w, place.type, place.lanes, raw)
 
-    def _store(self, w: FunctionWriter, place: Place, register: Register) -> None:
-        ty, raw = place.memory_type, to_memory(w, place.type, place.lanes, register.vector(w))
-        if place.lanes != place.elements:
-            raw = w.shuffle(vector(element(ty), place.lanes), raw, "poison", range(place.elements))
-        w.store(ty, raw, self._pointer(place), bits_of(ty) // 8)
+def _load(w: FunctionWriter, pointer: Pointer, place: Place) -> str:
+    ty = place.memory_type
+    raw = w.load(ty, pointer(place), bits_of(ty) // 8)
+    if place.lanes != place.elements:
+        behind = [0] * (place.lanes - place.elements)
+        raw = w.shuffle(ty, raw, "poison", [*range(place.elements), *behind])
+    return from_memory(w, place.type, place.lanes, raw)
+
+
+def _store(w: FunctionWriter, pointer: Pointer, place: Place, register: Register) -> None:
+    ty, raw = place.memory_type, to_memory(w, place.type, place.lanes, register.vector(w))
+    if place.lanes != place.elements:
+        raw = w.shuffle(vector(element(ty), place.lanes), raw, "poison", range(place.elements))
+    w.store(ty, raw, pointer(place), bits_of(ty) // 8)
