@@ -108,7 +108,7 @@ def _expm(a: Array, max_squarings: int) -> Array:
     result = lax.switch(degree, [lambda x, d=d: _pade(x, d) for d, _ in bounds], scaled)
 
     def square(i: Any, x: Array) -> Array:
-        return jnp.where(i < squarings, x @ x, x)
+        return lax.cond(i < squarings, lambda x: x @ x, lambda x: x, x)
 
     result = lax.fori_loop(0, max_squarings, square, result)
     return jnp.where(too_large | jnp.isnan(norm), np.nan, result)

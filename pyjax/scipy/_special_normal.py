@@ -11,7 +11,7 @@ import pyjax.numpy as jnp
 from pyjax import lax, nn
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.bessel import unscaled_i0, unscaled_i1
-from pyjax.lax.special.common import horner, in_float64
+from pyjax.lax.special.common import horner, in_float32, in_float64
 from pyjax.lax.special.error_functions import (
     erf_of_small,
     scaled_erfc,
@@ -70,7 +70,7 @@ def expit(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-@partial(in_float64, keeps_weak_types=True)
+@partial(in_float32, keeps_weak_types=True)
 def _logit(x: Array) -> Array:
     # x / (1 - x) rounds what the logarithm leaves of it near 1; 2 x - 1 is exact there.
     middle = (x > 0.25) & (x < 0.75)

@@ -77,6 +77,26 @@ def in_float64(
     return wrapped
 
 
+def in_float32(
+    function: Callable[..., Any], *, keeps_weak_types: bool = False
+) -> Callable[..., Any]:
+    """Run a function of floats in their own type, narrower ones in float32, of which the result is
+    rounded once: for formulas that lose no digits.
+
+    Args:
+      keeps_weak_types: results are weakly typed where all operands are.
+    """
+
+    def wrapped(*args: Array) -> Any:
+        dtype = dtype_of(args[0])
+        weak_type = keeps_weak_types and all(x.aval.weak_type for x in args)
+        if dtype.itemsize < FLOAT32.itemsize:
+            args = tuple(convert_element_type(x, FLOAT32) for x in args)
+        return structural.convert_element_type(function(*args), dtype, weak_type)
+
+    return wrapped
+
+
 def slope_of(function: Callable[..., Array], number: int, g: Any, *args: Any) -> Array:
     """The tangent along operand `number` of a function that is computed in float64."""
 

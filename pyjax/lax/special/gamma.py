@@ -17,7 +17,7 @@ from pyjax.lax.common import FLOATING, shape_of
 from pyjax.lax.compare import eq, full_value, le, lt, ne, select
 from pyjax.lax.control_flow.while_loop import while_loop
 from pyjax.lax.convert import convert_element_type
-from pyjax.lax.elementwise import cos, exp, is_finite, log1p, sin
+from pyjax.lax.elementwise import cos, exp, is_finite, sin
 from pyjax.lax.nary import define_nary, define_unary
 from pyjax.lax.reduce import reduce_or
 from pyjax.lax.special.common import alike_operands, const, horner, lower_in_float64, slope_of
@@ -48,6 +48,22 @@ _AT_TWO = (
 )
 
 
+def _lanczos_quotient() -> tuple[list[float], list[float]]:
+    """Lanczos' sum over (x - 1 + i) as a quotient of polynomials in x, highest powers first: all
+    coefficients are positive, so that no digits cancel for x > 0."""
+    above: Any = np.polynomial.Polynomial([LANCZOS_FIRST])
+    below: Any = np.polynomial.Polynomial([1.0])
+    for i, c in enumerate(LANCZOS):
+        factor = np.polynomial.Polynomial([i, 1.0])
+        above, below = above * factor + c * below, below * factor
+    return list(above.coef[::-1]), list(below.coef[::-1])
+
+
+_LANCZOS_ABOVE, _LANCZOS_BELOW = _lanczos_quotient()
+# sin(pi d) / (pi d) in d**2, for d up to 1/2.
+_SINE = [(-1) ** k * math.pi ** (2 * k) / math.factorial(2 * k + 1) for k in range(11, -1, -1)]
+
+
 def _is_integer(x: Array) -> Array:
     return eq(x, floor(x))
 
@@ -71,30 +87,32 @@ def lgamma_beside_two(z: Array) -> Array:
 def lgamma_float64(x: Array) -> Array:
     """log |gamma(x)| of a float64 array."""
     reflects = lt(x, const(x, 0.5))
-    z = sub(select(reflects, sub(const(x, 1.0), x), x), const(x, 1.0))
-    total: Any = const(x, LANCZOS_FIRST)
-    for i, c in enumerate(LANCZOS):
-        total = add(total, div(const(x, c), add(z, const(x, i + 1.0))))
-    t = add(z, const(x, LANCZOS_G + 0.5))
-    # (z + 1/2) log t - t in an order that does not overflow early.
-    half = add(z, const(x, 0.5))
-    # (`half` may be 0, log(t) is at least 2.)
-    log_t = log(t)
-    main = mul(sub(half, div(t, log_t)), log_t)
-    value = add(add(main, const(x, 0.5 * math.log(2 * math.pi))), log(total))
+    y = select(reflects, sub(const(x, 1.0), x), x)
+    # Where its powers overflow, the quotient is 1.
+    few = select(lt(y, const(y, 1e30)), y, full_value(y, 1e30))
+    total = div(horner(few, _LANCZOS_ABOVE), horner(few, _LANCZOS_BELOW))
+    # gamma(x) gamma(1 - x) = pi / sin(pi x)
     distance = abs_(_past_integer(x))
-    sine = mul(sin(mul(const(x, math.pi), distance)), const(x, 1 / math.pi))
-    # Next to integers it is the distance, whose digits the product would lose if it is subnormal.
-    sine = select(lt(distance, const(x, 1e-9)), distance, sine)
-    reflected = neg(add(log(sine), value))
-    result = select(reflects, reflected, value)
-    # Beside the zeros at 1 and 2 the terms above cancel.
+    sine = mul(distance, horner(mul(distance, distance), _SINE))
+    total = select(reflects, mul(total, sine), total)
+    # Next to 0 only that counts, and products would be subnormal.
+    tiny = bitwise_and(reflects, lt(distance, const(x, 1e-290)))
+    total = select(tiny, distance, total)
+    # Beside the zeros at 1 and 2 the terms cancel: there are series, of which one needs log(x).
     at_two = lt(const(x, 1.5), x)
     z = sub(x, select(at_two, full_value(x, 2.0), full_value(x, 1.0)))
     near = lt(abs_(z), const(x, 0.25))
+    t = add(y, const(x, LANCZOS_G - 0.5))
+    log_t = log(select(near, x, t))
+    # (y - 1/2) log t - t in an order that does not overflow early. (y - 1/2 may be 0; where log(t)
+    # is below 2, this is not used.)
+    main = mul(sub(sub(y, const(x, 0.5)), div(t, log_t)), log_t)
+    main = add(main, const(x, 0.5 * math.log(2 * math.pi)))
+    value = add(select(tiny, full_value(x, 0.0), main), log(total))
+    result = select(reflects, neg(value), value)
     z = select(near, z, full_value(x, 0.0))
     series = lgamma_beside_two(z)
-    result = select(near, select(at_two, series, sub(series, log1p(z))), result)
+    result = select(near, select(at_two, series, sub(series, log_t)), result)
     pole = bitwise_and(le(x, const(x, 0.0)), _is_integer(x))
     result = select(pole, full_value(x, np.inf), result)
     result = select(is_finite(x), result, full_value(x, np.inf))

@@ -235,3 +235,11 @@ def test_special_matrix_errors():
     with pytest.raises(ValueError, match="2 dimensions"):
         linalg.block_diag(np.ones((2, 2, 2)))
     assert linalg.toeplitz(np.ones((2, 3))).shape == (2, 3, 3)
+
+
+def test_only_the_squarings_that_a_matrix_needs_are_computed():
+    """All sixteen were: two thirds of the time for 64×64."""
+    eqns = pyjax.make_jaxpr(linalg.expm)(jnp.eye(3)).eqns
+    loops = [str(eqn) for eqn in eqns if eqn.primitive.name in ("scan", "while")]
+    assert len(loops) == 1
+    assert "cond[" in loops[0]
