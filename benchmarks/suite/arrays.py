@@ -16,10 +16,12 @@ from benchmarks.suite.package import (
     jax,
     jnp,
     lax,
+    ndimage,
     normal,
     on,
     program,
     special,
+    stats,
     uniform,
 )
 
@@ -57,6 +59,16 @@ def _erfinv() -> Made:
 @program("elementwise", "gammaln, 1M")
 def _gammaln() -> Made:
     return special.gammaln, (uniform(0.5, 20, *MILLION),)
+
+
+@program("elementwise", "normal distribution function, 1M")
+def _normal_cdf() -> Made:
+    return stats.norm.cdf, (normal(*MILLION),)
+
+
+@program("elementwise", "normal quantiles, 1M")
+def _normal_quantiles() -> Made:
+    return stats.norm.ppf, (uniform(0.001, 0.999, *MILLION),)
 
 
 @program("elementwise", "Black-Scholes, 1M options")
@@ -166,6 +178,20 @@ def _searchsorted() -> Made:
 @program("indexing", "gather of 1M from 1M")
 def _take() -> Made:
     return lambda x, i: x[i], (normal(*MILLION), integers(1_000_000, *MILLION))
+
+
+@program("indexing", "x[i, j], 1M of 1000×1000")
+def _pairs() -> Made:
+    places = integers(1000, *MILLION), integers(1000, *MILLION, seed=1)
+    return lambda x, i, j: x[i, j], (normal(1000, 1000), *places)
+
+
+@program("indexing", "map_coordinates of 512², linear")
+def _between() -> Made:
+    def sampled(image: Any, at: Any) -> Any:
+        return ndimage.map_coordinates(image, [at[0], at[1]], order=1)
+
+    return sampled, (normal(512, 512), uniform(0, 511, 2, 512, 512))
 
 
 @program("indexing", "gather of 100,000 rows of 64")

@@ -28,6 +28,8 @@ jnp: Any = _module(".numpy")
 lax: Any = _module(".lax")
 linalg: Any = _module(".scipy.linalg")
 special: Any = _module(".scipy.special")
+stats: Any = _module(".scipy.stats")
+ndimage: Any = _module(".scipy.ndimage")
 FRAMEWORK = Framework(jax, jnp, lax)
 
 Made = tuple[Callable[..., Any], tuple[Any, ...]]

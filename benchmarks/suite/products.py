@@ -164,6 +164,7 @@ _FACTORS: list[tuple[str, Callable[[Any], Any], tuple[int, ...]]] = [
     ("SVD, 256: product", lambda a: (lambda u, s, v: (u * s) @ v)(*jnp.linalg.svd(a)), (256, 256)),
     ("QR, 256: product", lambda a: (lambda q, r: q @ r)(*jnp.linalg.qr(a)), (256, 256)),
     ("expm, 64", lambda a: linalg.expm(a / 64), (64, 64)),
+    ("expm, 256", lambda a: linalg.expm(a / 256), (256, 256)),
 ]
 for _name, _fun, _shape in _FACTORS:
     add(
@@ -245,6 +246,10 @@ def _triangular() -> Made:
     return lambda a, b: linalg.solve_triangular(a, b, lower=True), (lower, normal(512, 512))
 
 
+def _convolved(x: Any, k: Any) -> Any:
+    return jnp.fft.irfft(jnp.fft.rfft(x, 8192) * jnp.fft.rfft(k, 8192), 8192)[:, :4096]
+
+
 add_all(
     "Fourier transforms",
     [
@@ -253,5 +258,6 @@ add_all(
         ("100 FFTs of length 1009", jnp.fft.fft, (100, 1009)),
         ("real FFT of 1M", jnp.fft.rfft, (1 << 20,)),
         ("filter by FFT, 64 of 4096", lambda x: jnp.fft.irfft(jnp.fft.rfft(x) * 0.5), (64, 4096)),
+        ("convolution by real FFT, 64 of 4096 by 512", _convolved, [(64, 4096), (512,)]),
     ],
 )
