@@ -46,8 +46,9 @@ _AT_ONCE_OF_LARGE = (2048, 1024)
 _WHOLE_LINES = 4
 # Rows that are so many bytes apart, or a multiple, meet more often than a square has rows.
 _MEETING = 1 << 10
-# Bytes of a block that is worth it, and of one that whole squares make up.
-_SMALLEST_BLOCK, _EVEN_BLOCK = 1 << 9, 1 << 13
+# Bytes of a block that is worth it, of units of up to 4 bytes and of larger ones, and of one that
+# whole squares make up.
+_SMALLEST_BLOCK, _SMALLEST_OF_LARGE, _EVEN_BLOCK = 1 << 9, 1 << 10, 1 << 13
 # Rows that are long enough.
 _ROW_BYTES = 256
 # Rows of a block in either direction, at most, and bytes of one that is all in one piece.
@@ -59,6 +60,9 @@ STAGE_BYTES = 1 << 18
 SPARE_BYTES = 64
 # Units of more bytes are copied one after another along the result, and large ones in whole lines.
 _SHORT_UNIT, _LARGE_UNIT = 128, 512
+# So are units of whole lines if they go past the caches, some from each of some stretches of the
+# operand at a time.
+_LINES_AT_ONCE = 16
 # Results of more bytes than caches hold are written past them if they have rows of this many.
 _PAST_CACHES = 8 << 20
 _LONG_ROW = 1 << 10
@@ -182,9 +186,12 @@ def _squares(
 
     while grown():
         pass
+    size = unit * _count(by_target)
+    if unit % LINE == 0 and _goes_past(size, unit, along):
+        sizes = [min(_LINES_AT_ONCE, _count(group)) for group in (across, along)]
+        return _numbers("transpose_rows", unit, by_target, across, along, *sizes, LINE)
     if not _worth_blocks(across, along, unit, in_tiles):
         return None
-    size = unit * _count(by_target)
     if unit > _SHORT_UNIT:
         most = max(1, BLOCK_BYTES // unit)
         routine = "transpose_rows" if unit >= _LARGE_UNIT else "transpose_units"
@@ -224,14 +231,16 @@ def _lanes(unit: int) -> int:
 
 def _worth_blocks(across: Sequence[_Dim], along: Sequence[_Dim], unit: int, in_tiles: bool) -> bool:
     """Whether blocks are large enough that what each takes to begin does not matter. Units of whole
-    lines are left to code for their sizes, and so are blocks that whole squares of elements make
-    up, if they are small or have rows that meet in caches, where it goes through them square by
-    square (`in_tiles`); not units of several elements, which would be loops of so few rounds."""
+    lines are left to code for their sizes (within the caches), and so are blocks that whole squares
+    of elements make up, if they are small or have rows that meet in caches, where it goes through
+    them square by square (`in_tiles`); not units of several elements, which would be loops of so
+    few rounds."""
     lanes = _lanes(unit)
     if 2 * min(_count(across), _count(along)) <= lanes:
         return False
     size = unit * _count(across) * _count(along)
-    if size < _SMALLEST_BLOCK or unit % LINE == 0:
+    smallest = _SMALLEST_BLOCK if unit <= _WHOLE_LINES else _SMALLEST_OF_LARGE
+    if size < smallest or unit % LINE == 0:
         return False
     even = all(_count(group) * unit % LINE == 0 for group in (across, along))
     even = even and _WHOLE_LINES <= unit <= PART and in_tiles
@@ -357,6 +366,11 @@ def _count(group: Sequence[_Dim]) -> int:
     return math.prod(d.size for d in group)
 
 
+def _goes_past(size: int, unit: int, along: Sequence[_Dim]) -> bool:
+    """Whether a result of so many bytes is written past the caches."""
+    return size >= _PAST_CACHES and unit * _count(along) >= _LONG_ROW
+
+
 def _numbers(
     routine: str,
     unit: int,
@@ -373,13 +387,13 @@ def _numbers(
     if len(others) > OTHERS:
         return None
     size = unit * _count(by_target)
-    past = int(size >= _PAST_CACHES and unit * _count(along) >= _LONG_ROW)
-    staged = staged or bool(past)
+    past = _goes_past(size, unit, along)
+    staged = staged or past
     ahead = 0
     if size >= _PAST_CACHES:
         behind = staged or _count(across) <= most_across
         ahead = most_along * along[0].source if behind else most_across * unit
-    numbers = [unit, int(staged), past, int(tall), size, _count(across), _count(along)]
+    numbers = [unit, int(staged), int(past), int(tall), size, _count(across), _count(along)]
     numbers += [most_across, most_along, pitch, ahead]
     for group, step in ((across, "target"), (along, "source")):
         digits = [(d.size, getattr(d, step)) for d in group]

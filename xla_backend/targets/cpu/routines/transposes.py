@@ -535,13 +535,13 @@ def _choice(
 
 
 def _rows(task: Task) -> None:
-    """Units that are rows of their own."""
+    """Units that are rows of their own, in the order of the operand."""
     w, unit = task.w, task.number("unit")
     source = w.gep("i8", task.source_start, w.imul(task.across_start, unit))
     addresses(task, task.sources, source, "along", task.along_start, task.along)
     target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
     addresses(task, task.targets, target, "across", task.across_start, task.across)
-    with w.loop("0", task.across) as right, w.loop("0", task.along) as down:
+    with w.loop("0", task.along) as down, w.loop("0", task.across) as right:
         place = w.gep("i8", task.target(right.index), w.imul(down.index, unit))
         there = w.gep("i8", task.source(down.index), w.imul(right.index, unit))
         _ask_for_all(task, there, unit)

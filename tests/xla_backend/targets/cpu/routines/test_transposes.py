@@ -171,6 +171,13 @@ def test_any_order_within_small_blocks(case, element):
             assert check(*case, element, target, change)
 
 
+def test_where_squares_begin():
+    """Of units of up to 4 bytes at smaller matrices than of larger ones, which loops move as well."""
+    assert plan((500, 25, 27), (0, 2, 1), 1).routine == "transpose_1"
+    assert plan((500, 11, 17), (0, 2, 1), 4).routine == "transpose_4"
+    assert plan((500, 9, 13), (0, 2, 1), 8) is None
+
+
 def test_which_small_blocks_are_permuted():
     def routine(shape, permutation, element):
         found = plan(shape, permutation, element)
@@ -214,6 +221,18 @@ def test_units(unit):
         permutation = (1, 0) if len(shape) == 2 else (2, 0, 1)
         for change in (lambda found: found, past_caches):
             assert check((*shape, unit), (*permutation, len(shape)), 1, change=change)
+
+
+@pytest.mark.parametrize("unit", [128, 256, 1024])
+def test_units_of_whole_lines_go_past_the_caches(unit):
+    """Heads of attention, say: what the caches hold is left to code for the sizes."""
+    rows = (8 << 20) // (2 * 12 * unit) + 1
+    shape = (2, 12, rows, unit)
+    found = plan(shape, (0, 2, 1, 3), 1)
+    assert found.routine == "transpose_rows" and numbers_of(found)["past"]
+    assert plan((2, 12, rows // 2, unit), (0, 2, 1, 3), 1) is None
+    assert check(shape, (0, 2, 1, 3), 1)
+    assert check((2, rows, 12, unit), (0, 2, 1, 3), 1)
 
 
 @pytest.mark.parametrize("shape", [(4096, 40), (2048, 48)], ids=str)
