@@ -26,7 +26,7 @@ _SWAPPED, _SWAPPED_BYTES = (*range(2, 13), 16, 32), 512
 # many are permuted together as fill a register, MOST_TOGETHER at most. Units of 4 bytes and more
 # are moved as quickly one by one.
 SHUFFLED, SHUFFLED_BYTES = "shuffled_blocks", 640
-_LEAST_SHUFFLED, MOST_TOGETHER, _SHUFFLED_ALONE = 64, 32, 4
+_LEAST_SHUFFLED, MOST_TOGETHER, _FEWEST_SHUFFLED, _SHUFFLED_ALONE = 64, 32, 8, 4
 # Bytes of registers that are transposed in parts of so many.
 PART = 16
 # Dimensions of a group, and others.
@@ -188,8 +188,8 @@ def _squares(
         pass
     size = unit * _count(by_target)
     if unit % LINE == 0 and _goes_past(size, unit, along):
-        sizes = [min(_LINES_AT_ONCE, _count(group)) for group in (across, along)]
-        return _numbers("transpose_rows", unit, by_target, across, along, *sizes, LINE)
+        some, others = (min(_LINES_AT_ONCE, _count(group)) for group in (across, along))
+        return _numbers("transpose_rows", unit, by_target, across, along, some, others, LINE)
     if not _worth_blocks(across, along, unit, in_tiles):
         return None
     if unit > _SHORT_UNIT:
@@ -274,9 +274,12 @@ def _rows_of_block(
 def _fit(dim: _Dim, array: str, rows: int, lines: int) -> int | None:
     """Of so many rows, which are lines of the nearest cache, how many it has room for where they
     begin; None: for all."""
-    step, starts = getattr(dim, array), Counter[int]()
+    step, starts, before = getattr(dim, array), Counter[int](), -1
     for row in range(min(rows, dim.size)):
-        place = row * step % _PAGE // LINE
+        line = row * step // LINE
+        if line == before:
+            continue
+        place, before = line % (_PAGE // LINE), line
         starts[place] += lines
         if starts[place] > _WAYS:
             return row
@@ -334,14 +337,18 @@ def _swapped(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | 
 
 
 def _shuffled(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | None:
-    """In blocks that stay where they are, of any order of any dimensions."""
+    """In blocks that stay as they are, of any order of any dimensions."""
     if unit % _SHUFFLED_ALONE == 0:
         return None
-    # The smallest blocks of which there are enough side by side.
+    # The smallest blocks of which there are enough side by side in the result, and in the operand
+    # if several are permuted together.
     for count in range(2, len(by_source)):
         size, blocks = unit * _count(by_source[:count]), by_target[count]
-        stays = blocks.source == blocks.target == size and blocks.size >= MOST_TOGETHER
-        if stays and {*by_source[:count]} == {*by_target[:count]}:
+        if blocks.target != size or {*by_source[:count]} != {*by_target[:count]}:
+            continue
+        if size >= _LEAST_SHUFFLED and blocks.size >= _FEWEST_SHUFFLED:
+            break
+        if blocks.source == size and blocks.size >= MOST_TOGETHER:
             break
     else:
         return None

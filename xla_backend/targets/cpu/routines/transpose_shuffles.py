@@ -1,4 +1,4 @@
-"""Transposes within small blocks that stay where they are, of any order of any dimensions.
+"""Transposes within small blocks that stay as they are, of any order of any dimensions.
 
   void pyjax_shuffled_blocks(ptr in, ptr out, ptr plan)
         plan: the numbers of `transpose_plans`, then `SHUFFLE_FIELDS`, and behind these where the
@@ -94,17 +94,14 @@ class _Shuffles:
         return w.imin(at, w.isub(self.size, width))
 
     def fill(self, task: Task) -> None:
-        w, unit = task.w, task.number("unit")
-        start = w.imul(task.along_start, unit)
-        source, target = (
-            w.gep("i8", task.source_start, start),
-            w.gep("i8", task.target_start, start),
-        )
+        w, unit, step = task.w, task.number("unit"), task.number("along_step0")
+        source = w.gep("i8", task.source_start, w.imul(task.along_start, step))
+        target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
         place = w.select(task.staged, "ptr", task.stage, target)
 
         def some(at: str, count: int) -> None:
-            offset = w.imul(at, unit)
-            self._some(task, w.gep("i8", source, offset), w.gep("i8", place, offset), count)
+            here = w.gep("i8", source, w.imul(at, step))
+            self._some(task, here, w.gep("i8", place, w.imul(at, unit)), count)
 
         many = w.imul(self.together, _AT_ONCE)
         whole = w.isub(task.along, w.op("urem", "i64", task.along, many))
@@ -119,14 +116,15 @@ class _Shuffles:
     def _some(self, task: Task, source: str, target: str, count: int) -> None:
         """The blocks that are permuted together, so many times."""
         w = task.w
-        offsets = [w.imul(self.size, k) for k in range(count)]
+        apart = w.imul(self.together, task.number("along_step0"))
+        offsets = [(w.imul(apart, k), w.imul(self.size, k)) for k in range(count)]
         if not _permutes(w):
             with w.loop("0", self.size) as loop:
                 place = w.load("i16", w.gep("i16", self.bytes, loop.index))
                 place = w.cast("zext", "i16", place, "i64")
-                for offset in offsets:
-                    value = w.load("i8", w.gep("i8", w.gep("i8", source, offset), place))
-                    w.store("i8", value, w.gep("i8", w.gep("i8", target, offset), loop.index))
+                for from_source, to_target in offsets:
+                    value = w.load("i8", w.gep("i8", w.gep("i8", source, from_source), place))
+                    w.store("i8", value, w.gep("i8", w.gep("i8", target, to_target), loop.index))
             return
         nothing = w.splat(self.ty, "0")
         with w.loop("0", self.size, self.width, [("i64", "0"), ("i64", "0")]) as made:
@@ -139,10 +137,10 @@ class _Shuffles:
                 here = w.gep("i8", source, w.load("i64", w.gep("i64", self.starts, read.index)))
                 read.next = [
                     self._added(w, w.gep("i8", here, offset), picks, mask, to)
-                    for offset, to in zip(offsets, read.carried)
+                    for (offset, _), to in zip(offsets, read.carried)
                 ]
             at = w.gep("i8", target, self._start(w, made.index, self.width))
-            for offset, value in zip(offsets, read.results):
+            for (_, offset), value in zip(offsets, read.results):
                 w.store(self.ty, value, w.gep("i8", at, offset), 1)
             made.next = [w.iadd(number, 1), end]
 

@@ -158,6 +158,10 @@ _SHUFFLES = [
     ((3, 2, 37, 2, 17, 3), (1, 0, 2, 4, 3, 5)),
     ((2, 3, 64, 13, 7), (1, 0, 2, 4, 3)),
     ((150, 21, 15), (0, 2, 1)),
+    # Blocks that go elsewhere as a whole.
+    ((9, 5, 31, 5), (1, 0, 3, 2)),
+    ((9, 11, 13, 17), (1, 0, 3, 2)),
+    ((9, 40, 3, 2, 13, 3), (2, 1, 0, 5, 4, 3)),
 ]
 
 
@@ -172,7 +176,7 @@ def test_any_order_within_small_blocks(case, element):
 
 
 def test_where_squares_begin():
-    """Of units of up to 4 bytes at smaller matrices than of larger ones, which loops move as well."""
+    """Of units of up to 4 bytes at smaller matrices than of larger ones: loops move those, too."""
     assert plan((500, 25, 27), (0, 2, 1), 1).routine == "transpose_1"
     assert plan((500, 11, 17), (0, 2, 1), 4).routine == "transpose_4"
     assert plan((500, 9, 13), (0, 2, 1), 8) is None
@@ -191,10 +195,11 @@ def test_which_small_blocks_are_permuted():
     # Units of several bytes count, too; those of 4 are as quick one by one.
     assert routine((500, 9, 13, 3), (0, 2, 1, 3), 1) == SHUFFLED
     assert routine((500, 9, 13), (0, 2, 1), 4) is None
-    # Too few blocks for one register, and blocks that do not stay where they are.
+    # Too few blocks, blocks that are not whole, and small ones that are not side by side.
     assert routine((20, 31, 2), (0, 2, 1), 1) != SHUFFLED
     assert routine((31, 500, 2), (2, 1, 0), 1) != SHUFFLED
-    assert routine((3, 37, 2, 17), (1, 0, 3, 2), 1) != SHUFFLED
+    assert routine((40, 37, 2, 17), (1, 0, 3, 2), 1) != SHUFFLED
+    assert routine((40, 37, 4, 17), (1, 0, 3, 2), 1) == SHUFFLED
 
 
 @pytest.mark.parametrize("sizes", [(14, 13), (3, 17), (25, 25), (2, 19)], ids=str)
