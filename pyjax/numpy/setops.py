@@ -38,6 +38,9 @@ __all__ = [
     "unique_values",
 ]
 
+# Masks of rows of which less than such a part is left out are quicker than their places.
+_FEW_LEFT_OUT = 50
+
 
 class UniqueAllResult(NamedTuple):
     """Result of `unique_all`."""
@@ -63,10 +66,11 @@ class UniqueInverseResult(NamedTuple):
 
 
 @partial(jit, static_argnames=("equal_nan", "with_order"))
-def _sorted_rows(rows: Any, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
-    """Rows in order, where each came from (None if not asked for), and which ones start a run of
-    equal rows."""
-    n, width = rows.shape
+def _sorted_rows(slices: Any, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
+    """Slices along the first axis as rows, in order; where each came from (None if not asked for),
+    and which ones start a run of equal rows."""
+    n, width = slices.shape[0], util.size_of(slices.shape[1:])
+    rows = lax.reshape(slices, (n, width))
     order = None
     if width == 1 and not with_order:
         rows = lax.sort(rows, dimension=0)
@@ -118,7 +122,6 @@ def unique(
     moved = moveaxis(x, axis, 0)
     n = moved.shape[0]
     width = util.size_of(moved.shape[1:])
-    rows = lax.reshape(moved, (n, width))
     wanted = (return_index, return_inverse, return_counts)
     if n == 0 or width == 0:
         return _unique_empty(
@@ -131,7 +134,7 @@ def unique(
             wanted,
         )
     with_order = return_index or return_inverse
-    ordered, order, starts = _sorted_rows(rows, bool(equal_nan), with_order)
+    ordered, order, starts = _sorted_rows(moved, bool(equal_nan), with_order)
     shapes = (moved.shape[1:], original if flatten else (n,))
     if size is None:
         concrete = util.concrete_or_none(starts)
@@ -196,11 +199,14 @@ def _unique_in_host_memory(
     row_shape, inverse_shape = shapes
     index_type = dtypes.canonicalize_dtype(np.int64)
     rows = np.asarray(ordered)
-    values = rows.reshape(-1)[starts] if rows.shape[1] == 1 else rows[starts]
-    out = [util.array_over(np.moveaxis(values.reshape(-1, *row_shape), 0, axis))]
     return_index, return_inverse, return_counts = wanted
-    if return_index or return_counts:
+    # A mask takes several times as long as places, but for what is almost everything.
+    by_mask = len(starts) - np.count_nonzero(starts) < len(starts) // _FEW_LEFT_OUT
+    if return_index or return_counts or not by_mask:
         first = np.flatnonzero(starts)
+    chosen = starts if by_mask else first
+    values = rows.reshape(-1)[chosen] if rows.shape[1] == 1 else rows[chosen]
+    out = [util.array_over(np.moveaxis(values.reshape(-1, *row_shape), 0, axis))]
     if return_index:
         out.append(util.array_over(np.asarray(order)[first].astype(index_type, copy=False)))
     if return_inverse:
@@ -393,7 +399,7 @@ def setdiff1d(
     if assume_unique:
         keep = isin(a, b, invert=True)
     else:
-        rows, _, starts = _sorted_rows(lax.reshape(a, (a.size, 1)), True, False)
+        rows, _, starts = _sorted_rows(a, True, False)
         a = lax.squeeze(rows, (1,))
         keep = starts & isin(a, b, invert=True)
     return _kept(a, keep, size, fill)
@@ -436,7 +442,7 @@ def intersect1d(
         empty = lax.full((size,), 0, a.dtype) + util.convert(fill, a.dtype)
         places = lax.full((size,), 0, dtypes.canonicalize_dtype(np.int64))
         return (empty, places + a.size, places + b.size) if return_indices else empty
-    rows, order, starts = _sorted_rows(lax.reshape(a, (a.size, 1)), True, True)
+    rows, order, starts = _sorted_rows(a, True, True)
     in_order = lax.squeeze(rows, (1,))
     keep = starts & isin(in_order, b)
     fill = _kept(in_order, keep, 1, np.zeros((), a.dtype))[0]  # the least, if there is any
@@ -482,7 +488,7 @@ def setxor1d(
     both = lax.concatenate([a, b], 0)
     if not both.size:
         return lax.full((size,), 0 if fill_value is None else fill_value, both.dtype)
-    rows, _, starts = _sorted_rows(lax.reshape(both, (both.size, 1)), True, False)
+    rows, _, starts = _sorted_rows(both, True, False)
     in_order = lax.squeeze(rows, (1,))
     keep = starts & (isin(in_order, a) ^ isin(in_order, b))
     fill = _kept(in_order, keep, 1, np.zeros((), a.dtype))[0]  # the least, if there is any

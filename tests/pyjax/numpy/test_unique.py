@@ -36,3 +36,19 @@ def test_nan_and_zeros(equal_nan):
 def test_values_can_be_differentiated():
     slope = pyjax.grad(lambda v: (jnp.unique(v) ** 2)[1])(jnp.array([3.0, 1.0, 3.0]))
     assert slope.sum() == 6 and slope[1] == 0
+
+
+@pytest.mark.parametrize("repeated", [0, 1, 3, 300, 999])
+@pytest.mark.parametrize("width", [(), (2,)])
+def test_few_and_many_distinct_rows(repeated, width):
+    """Which of the rows are kept is a mask of them, or a list of their places."""
+    rng = np.random.default_rng(repeated)
+    x = rng.permutation(1000).astype(np.float32)
+    x[rng.permutation(1000)[:repeated]] = x[0]
+    x = np.stack([x, x], 1) if width else x
+    axis = 0 if width else None
+    wanted = {"return_index": True, "return_inverse": True, "return_counts": True, "axis": axis}
+    got, want = jnp.unique(x, **wanted), np.unique(x, **wanted)
+    for ours, theirs in zip(got, want, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(jnp.unique(x, axis=axis), want[0])
