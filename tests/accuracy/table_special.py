@@ -150,9 +150,12 @@ def _beta_integral(a: Any, b: Any, x: Any) -> Any:
 _FIVE_UNITS = "float32 to 5 units in the last place"
 _NORMAL = (
     Row(
-        "lax.erfc scipy.special.erfc", mp.erfc, between(-30, 30), ulp=6,
+        "lax.erfc scipy.special.erfc",
+        mp.erfc,
+        between(-30, 30),
+        ulp=6,
         note="float32 to 5.1 units in the last place",
-    ),  # fmt: skip
+    ),
     Row("lax.erf_inv scipy.special.erfinv", _erfinv, UNIT),
     Row("scipy.special.ndtr", _ndtr, between(-40, 40), ulp=5, note=_FIVE_UNITS),
     Row("scipy.special.log_ndtr", _log_ndtr, between(-1e4, 40), ulp=5, note=_FIVE_UNITS),
