@@ -397,7 +397,7 @@ def _numbers(
     past = _goes_past(size, unit, along)
     staged = staged or past
     ahead = 0
-    if size >= _PAST_CACHES:
+    if size >= _PAST_CACHES or unit > PART:  # squares in the caches the processor asks for itself
         behind = staged or _count(across) <= most_across
         ahead = most_along * along[0].source if behind else most_across * unit
     numbers = [unit, int(staged), int(past), int(tall), size, _count(across), _count(along)]
