@@ -58,7 +58,8 @@ BLOCK_BYTES = 5 << 12
 STAGE_BYTES = 1 << 18
 # What the last block may have more than others, rather than that there is a very small one.
 SPARE_BYTES = 64
-# Units of more bytes are copied one after another along the result, and large ones in whole lines.
+# Units of more bytes are copied one after another along the result, and large ones in whole lines,
+# past caches: to make a block of others first takes longer than to write them where they belong.
 _SHORT_UNIT, _LARGE_UNIT = 128, 512
 # So are units of whole lines if they go past the caches, some from each of some stretches of the
 # operand at a time.
@@ -394,7 +395,8 @@ def _numbers(
     if len(others) > OTHERS:
         return None
     size = unit * _count(by_target)
-    past = _goes_past(size, unit, along)
+    one_by_one = routine == "transpose_units" and unit > _SHORT_UNIT
+    past = _goes_past(size, unit, along) and not one_by_one
     staged = staged or past
     ahead = 0
     if size >= _PAST_CACHES or unit > PART:  # squares in the caches the processor asks for itself
