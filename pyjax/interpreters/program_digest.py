@@ -39,7 +39,6 @@ from pyjax.interpreters.rules import (
     lowering_rules,
 )
 from xla_backend.hlo.attributes import Value
-from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 # Where primitives are lowered. The digest of the sources of these is a part of every key
 # (`runtime/module_sources.py`); rules of other packages have none.
@@ -99,6 +98,13 @@ class _Writer:
         # What was written already, by its number: sharing is a part of a program.
         self._jaxprs: dict[int, int] = {}
         self._alive: list[Any] = []
+        self._avals: dict[Any, Any] = {}
+
+    def aval(self, aval: Any) -> Any:
+        found = self._avals.get(aval)
+        if found is None:
+            found = self._avals[aval] = _written_aval(aval)
+        return found
 
     def value(self, value: Any) -> Any:
         kind: Any = type(value)
@@ -137,7 +143,7 @@ class _Writer:
         written = (
             "jaxpr",
             len(jaxpr.constvars),
-            (*[_aval(v.aval) for v in inputs],),
+            (*[self.aval(v.aval) for v in inputs],),
             (*equations,),
             (*[self._atom(a, numbers) for a in jaxpr.outvars],),
         )
@@ -165,7 +171,7 @@ class _Writer:
         return (
             _name_of(primitive),
             (*operands,),
-            (*[_aval(v.aval) for v in eqn.outvars],),
+            (*[self.aval(v.aval) for v in eqn.outvars],),
             (*written,),
             self.value(attributes) if attributes else None,
         )
@@ -174,12 +180,12 @@ class _Writer:
         return self._literal(atom) if type(atom) is Literal else numbers[atom]
 
     def _literal(self, literal: Literal) -> Any:
-        return (self.value(literal.val), _aval(literal.aval))
+        return (self.value(literal.val), self.aval(literal.aval))
 
     def _constant(self, value: Any, aval: Any) -> Any:
         if isinstance(value, Tracer):
             raise OnlyHere("a traced value")
-        return (_aval(aval), _data(constant_array(value, aval)))
+        return (self.aval(aval), _data(constant_array(value, aval)))
 
 
 def _name_of(primitive: Primitive) -> str:
@@ -216,20 +222,14 @@ def _are_rules_own() -> bool:
     return _rules_seen[1]
 
 
-_avals: BoundedCache[Any, Any] = BoundedCache(Budget("digests of avals", entries=4096))
-
-
-def _aval(aval: Any) -> Any:
-    found = _avals.hot.get(aval)
-    return _avals.put(aval, _written_aval(aval)) if found is None else found
-
-
 def _written_aval(aval: AbstractValue) -> Any:
     if type(aval) is AbstractToken:
         return ("token",)
     if type(aval) is not ShapedArray or any(type(n) is not int for n in aval.shape):
         raise OnlyHere(f"a value of type {aval}")
-    return (*aval.shape, _Writer().value(aval.dtype), aval.weak_type)
+    dtype = aval.dtype
+    written = _of_dtype(None, dtype) if isinstance(dtype, np.dtype) else _Writer().value(dtype)
+    return (*aval.shape, written, aval.weak_type)
 
 
 def _data(array: np.ndarray) -> Any:
@@ -258,7 +258,12 @@ def _place(value: Any) -> tuple[str, str]:
     return module, name
 
 
-def _of_dtype(_: _Writer, dtype: np.dtype) -> Any:
+def _of_dtype(_: Any, dtype: np.dtype) -> Any:
+    return _written_dtype(dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _written_dtype(dtype: np.dtype) -> Any:
     if dtype == float0:
         return ("float0",)
     if dtype.fields is not None or dtype.subdtype is not None or not dtype.isnative:
@@ -269,7 +274,7 @@ def _of_dtype(_: _Writer, dtype: np.dtype) -> Any:
 def _of_array(writer: _Writer, array: Any) -> Any:
     if isinstance(array, Tracer):
         raise OnlyHere("a traced value")
-    return ("array", _aval(array.aval), _data(constant_array(array, array.aval)))
+    return ("array", writer.aval(array.aval), _data(constant_array(array, array.aval)))
 
 
 _rules: dict[type, _Rule] = {
@@ -281,8 +286,8 @@ _rules: dict[type, _Rule] = {
     type(Ellipsis): lambda w, v: ("...",),
     ClosedJaxpr: _Writer.closed,
     Jaxpr: _Writer.jaxpr,
-    ShapedArray: lambda w, v: ("aval", _aval(v)),
-    AbstractToken: lambda w, v: ("aval", _aval(v)),
+    ShapedArray: lambda w, v: ("aval", w.aval(v)),
+    AbstractToken: lambda w, v: ("aval", w.aval(v)),
     KeyDType: lambda w, v: ("key", w.value(v.impl)),
     Primitive: lambda w, v: ("primitive", _name_of(v)),
     np.ndarray: lambda w, v: ("ndarray", w.value(v.dtype), _data(v)),

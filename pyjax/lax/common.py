@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from xla_backend.hlo.attributes import NO_ATTRIBUTES, Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 # -- dtype classes ---------------------------------------------------------------------------------
 
@@ -152,6 +152,7 @@ def ndim_of(x: ArrayLike) -> int:
 
 
 _PYTHON_SCALARS = frozenset({bool, int, float, complex})
+_INTS = frozenset({int})
 
 
 def scalar_like(value: ArrayLike, x: ArrayLike) -> Any:
@@ -249,7 +250,9 @@ def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     Raises:
       TypeError: an entry is not an integer (a traced value, for instance), or is negative.
     """
-    if isinstance(shape, tuple) and all(type(d) is int for d in shape):
+    if isinstance(shape, tuple) and _INTS.issuperset(map(type, shape)):
+        if not shape or min(shape) >= 0:
+            return shape
         result = shape
     else:
         single = isinstance(shape, (int, np.integer, SymbolicDim, TracedSize))
@@ -281,7 +284,7 @@ def _known_or_traced(size: Any) -> Any:
 
 def canonical_dims(name: str, dims: Any) -> tuple[int, ...]:
     """Dimension numbers as a tuple of Python ints, unchecked."""
-    if isinstance(dims, tuple) and all(type(d) is int for d in dims):
+    if isinstance(dims, tuple) and _INTS.issuperset(map(type, dims)):
         return dims
     if isinstance(dims, (int, np.integer)):
         return (int(dims),)
@@ -310,27 +313,17 @@ def canonical_dtype(dtype: Any) -> Any:
 # -- abstract evaluation ---------------------------------------------------------------------------
 
 
-# Of all elementwise primitives together.
-_RESULT_AVALS = Budget("result avals", entries=4096)
-
-
 def elementwise_aval(
     name: str, accepts: DtypeClass, result: Callable[[np.dtype], np.dtype] | None = None
 ) -> Callable[..., list[ShapedArray]]:
     """Unary: shape in, shape out; dtype checked, and mapped by `result` if given."""
 
     members = accepts.members
-    cache: BoundedCache[ShapedArray, ShapedArray] = BoundedCache(_RESULT_AVALS)
-    known = cache.hot  # avals are interned: hashing one is cheap
 
     def rule(x: ShapedArray, **params: Any) -> list[ShapedArray]:
-        out = known.get(x)
-        if out is None:
-            if x.dtype not in members:
-                check_dtype(name, x, accepts)
-            out = x if result is None else ShapedArray(x.shape, result(x.dtype), x.weak_type)
-            cache.put(x, out)
-        return [out]
+        if x.dtype not in members:
+            check_dtype(name, x, accepts)
+        return [x if result is None else ShapedArray(x.shape, result(x.dtype), x.weak_type)]
 
     return rule
 
@@ -380,16 +373,13 @@ def nary_aval(
 ) -> Callable[..., list[ShapedArray]]:
     """N-ary elementwise: dtypes checked per position, and equal; shapes broadcast."""
 
-    cache: BoundedCache[tuple[ShapedArray, ...], ShapedArray] = BoundedCache(_RESULT_AVALS)
-    known = cache.hot
-
     def rule(*avals: ShapedArray, **params: Any) -> list[ShapedArray]:
-        out = known.get(avals)
-        if out is None:
-            out = cache.put(avals, infer(avals))
-        return [out]
+        return [infer(*avals)]
 
-    def infer(avals: tuple[ShapedArray, ...]) -> ShapedArray:
+    # Avals are interned: hashing them is cheap. First calls meet few types twice, so that keeping
+    # one must be cheap, too.
+    @lru_cache(maxsize=256)
+    def infer(*avals: ShapedArray) -> ShapedArray:
         first = avals[0]
         weak = True
         for i, (aval, accepted) in enumerate(zip(avals, accepts)):

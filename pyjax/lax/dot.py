@@ -47,11 +47,13 @@ _Dims = tuple[int, ...]
 
 def remaining(ndim: int, *used: Sequence[int]) -> _Dims:
     """The dimensions in none of the groups, ascending."""
-    taken = {d for group in used for d in group}
-    return tuple(d for d in range(ndim) if d not in taken)
+    taken = set().union(*used)
+    return tuple([d for d in range(ndim) if d not in taken])
 
 
 def _check_dims(side: str, role: str, dims: _Dims, ndim: int) -> None:
+    if not dims:
+        return
     if len(set(dims)) != len(dims) or any(not 0 <= d < ndim for d in dims):
         fail(
             TypeError,
@@ -84,8 +86,8 @@ def _dot_general_aval(
     ):
         _check_dims("lhs", role, left, len(lhs.shape))
         _check_dims("rhs", role, right, len(rhs.shape))
-        left_sizes = tuple(lhs.shape[d] for d in left)
-        right_sizes = tuple(rhs.shape[d] for d in right)
+        left_sizes = tuple([lhs.shape[d] for d in left])
+        right_sizes = tuple([rhs.shape[d] for d in right])
         if left_sizes != right_sizes:
             fail(
                 TypeError,
@@ -99,14 +101,15 @@ def _dot_general_aval(
         ("lhs", lhs_contract, lhs_batch),
         ("rhs", rhs_contract, rhs_batch),
     ):
-        if set(contract) & set(batch):
+        if batch and set(contract) & set(batch):
             fail(
                 TypeError,
                 f"dot_general requires {side} batch and contracting dimensions to be disjoint.",
             )
-    shape = tuple(lhs.shape[d] for d in lhs_batch)
-    shape += tuple(lhs.shape[d] for d in remaining(len(lhs.shape), lhs_contract, lhs_batch))
-    shape += tuple(rhs.shape[d] for d in remaining(len(rhs.shape), rhs_contract, rhs_batch))
+    sizes = [lhs.shape[d] for d in lhs_batch]
+    sizes += [lhs.shape[d] for d in remaining(len(lhs.shape), lhs_contract, lhs_batch)]
+    sizes += [rhs.shape[d] for d in remaining(len(rhs.shape), rhs_contract, rhs_batch)]
+    shape = tuple(sizes)
     dtype = lhs.dtype
     if preferred_element_type is not None:
         _check_preferred(lhs.dtype, preferred_element_type)

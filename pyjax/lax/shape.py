@@ -47,19 +47,19 @@ def _broadcast_in_dim_aval(
             f"broadcast_in_dim broadcast_dimensions must have length equal to operand ndim; got "
             f"broadcast_dimensions {dims} for operand ndim {len(have)}.",
         )
-    if any(dims[i] >= dims[i + 1] for i in range(len(dims) - 1)):
+    if len(dims) > 1 and any(dims[i] >= dims[i + 1] for i in range(len(dims) - 1)):
         fail(
             TypeError,
             f"broadcast_in_dim broadcast_dimensions must be strictly increasing; got {dims}.",
             fix="transpose the operand first.",
         )
-    if any(not 0 <= d < len(shape) for d in dims):
+    if dims and any(not 0 <= d < len(shape) for d in dims):
         fail(
             TypeError,
             "broadcast_in_dim broadcast_dimensions must be a subset of output dimensions, got "
             f"{dims} for operand ndim {len(have)} and shape {shape}.",
         )
-    if any(n not in (1, shape[d]) for n, d in zip(have, dims)):
+    if dims and any(n not in (1, shape[d]) for n, d in zip(have, dims)):
         fail(
             TypeError,
             "broadcast_in_dim operand dimension sizes must either be 1, or be equal to their "

@@ -121,7 +121,8 @@ class Budget:
 
     def _admit(self, entry: _Entry, dropped: list[Any]) -> None:
         """Count an entry in; what has to go for it goes."""
-        self._bury(None, dropped)
+        if self._gone:
+            self._bury(None, dropped)
         if entry not in self._young and entry not in self._aged:
             self._make_young(entry)
         if not entry.counted:
