@@ -70,6 +70,8 @@ class CallSignature:
         )
         self.has_static = bool(self.static_argnums or self.static_argnames)
         self.has_donated = bool(self.donate_argnums or self.donate_argnames)
+        if not (self.has_static and self.has_donated):
+            return
         both = set(self.static_argnums) & set(self.donate_argnums)
         if both:
             raise new_error(
@@ -96,6 +98,8 @@ class CallSignature:
     def _resolve(
         self, what: str, argnums: int | Iterable[int] | None, argnames: str | Iterable[str] | None
     ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        if argnums is None and argnames is None:
+            return (), ()
         numbers = _as_ints(f"{what}_argnums", argnums)
         names = _as_names(f"{what}_argnames", argnames)
         count = len(self._positional_names)
@@ -168,6 +172,15 @@ class CallSignature:
                     raise  # a signal's handler came between
                 raise self._unhashable(where, value, error) from error
         return tuple(parts)
+
+    @staticmethod
+    def has_key(static: Static) -> bool:
+        """Whether the static part has a hash."""
+        try:
+            hash(static)
+        except TypeError:
+            return False
+        return True
 
     def static_key_if_any(self, static: Static) -> Hashable | None:
         """`static_key`, or None if a static argument has no hash."""

@@ -17,6 +17,7 @@ from pyjax.api.eval_shape import ShapeDtypeStruct
 from pyjax.api.flat import take_attributes
 from pyjax.api.jit_primitive import jit_p
 from pyjax.api.jit_shardings import JitShardings
+from pyjax.api.spliced_calls import spliced_arguments, spliced_result
 from pyjax.api.stages import Traced
 from pyjax.core import compile_log, source_info
 from pyjax.core.avals import ShapedArray, abstractify, aval_described
@@ -118,12 +119,15 @@ def _programs_of(
 ) -> _Programs:
     """Those that there are: `jit(f)` that is made twice compiles once."""
     try:
-        options_key = exact_key(tuple(sorted(compiler_options.items())))
+        options_key = exact_key(tuple(sorted(compiler_options.items()))) if compiler_options else ()
         settings = (signature.settings, device, options_key, shardings.key())
     except TypeError:  # an option has no hash: nothing tells it from others
         return _Programs()
     tables = _programs.of(fun)
-    if settings not in tables and len(tables) >= _SHARED_SETTINGS:
+    found = tables.get(settings)
+    if found is not None:
+        return found
+    if len(tables) >= _SHARED_SETTINGS:
         return _Programs()
     return tables.setdefault(settings, _Programs())
 
@@ -170,6 +174,7 @@ class PjitFunction:
         self._device = device
         self._moved = moved
         self._inline = inline
+        self._is_spliced = inline and shardings.key() == () and source_info.is_of_library(fun)
         self._compiler_options = dict(compiler_options or {})
         # Calls with arrays as positional arguments only find programs under a shorter key.
         self._shardings = shardings
@@ -258,6 +263,10 @@ class PjitFunction:
                 leaves, in_tree, static
             ):
                 return self._fun(*args, **kwargs)
+            if self._is_spliced:
+                values = spliced_arguments(leaves)
+                if values is not None and self._signature.has_key(static):
+                    return self._splice(values, in_tree, static)
             return self._stage(leaves, in_tree, static)
         arrays = [
             x if type(x) in _WITH_SPEC else self._as_array(x, i, in_tree)
@@ -324,6 +333,12 @@ class PjitFunction:
             inline=self._inline,
         )
         return tree_unflatten(traced.out_tree, self._shardings.constrained_results(traced, results))
+
+    def _splice(self, values: list[Any], in_tree: PyTreeDef, static: Static) -> Any:
+        """Inside of what is traced: run the function as if it were written there."""
+        args, kwargs = tree_unflatten(in_tree, values)
+        args, kwargs = with_static(args, kwargs, static)
+        return spliced_result(self._fun(*args, **kwargs))
 
     @property
     def _name(self) -> str:

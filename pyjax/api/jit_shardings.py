@@ -53,6 +53,9 @@ class JitShardings:
     """
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
+        if inputs is None and outputs is None:  # nearly all: there is nothing to look at
+            self.inputs = self._outputs = None
+            return
         self.inputs = _without_layouts("in_shardings", inputs)
         if isinstance(self.inputs, list):
             self.inputs = tuple(self.inputs)
@@ -70,6 +73,8 @@ class JitShardings:
 
     def key(self) -> Hashable:
         """What programs depend on."""
+        if self.inputs is None and self._outputs is None:
+            return ()
         return tuple(
             (tuple(leaves), tree.exact_key())
             for leaves, tree in (
@@ -80,6 +85,8 @@ class JitShardings:
     def device(self) -> Device | None:
         """The device, or group of devices, that is named; None: none, or that of the mesh in
         context."""
+        if self.inputs is None and self._outputs is None:
+            return None
         leaves = tree_flatten((self.inputs, self._outputs))[0]
         return common_device([x for x in leaves if not _is_for_context(x)])
 
@@ -170,6 +177,8 @@ class JitShardings:
 
     def constrained_arguments(self, traced: TracedFunction, args: Sequence[Any]) -> Sequence[Any]:
         """The arguments of a call inside of another program, laid out as they are to be."""
+        if self.inputs is None:
+            return args
         given = self._of_arguments(traced)
         if any(isinstance(s, NamedSharding) and s.mesh.explicit_axes for s in given):
             return args  # their types say how they lie
@@ -177,6 +186,8 @@ class JitShardings:
 
     def constrained_results(self, traced: TracedFunction, results: Sequence[Any]) -> Sequence[Any]:
         """The results of a call inside of another program, laid out as they are to be."""
+        if self._outputs is None:
+            return results
         return _constrained("out_shardings", results, self.of_results(traced))
 
     def _of_arguments(self, traced: TracedFunction) -> list[Sharding | None]:

@@ -399,6 +399,7 @@ _WIDE = frozenset(map(np.dtype, ("i8", "u8", "f8", "c16")))
 
 _interned: InternTable[Any, ShapedArray] = InternTable()
 _known_avals = _interned.refs
+_of_scalars: list[ShapedArray] = []
 
 
 def _on_mesh(plain: ShapedArray, vma: frozenset[Any], split: Split | None) -> ShapedArray:
@@ -435,6 +436,8 @@ def _new_shaped_array(shape: Any, dtype: Any, weak_type: bool) -> ShapedArray:
         aval.is_wide = dtype in _WIDE
         aval._tangent = None
         aval = _interned.intern(key, aval)
+        if shape == () and dtype in ALL_DTYPES:
+            _of_scalars.append(aval)  # few, which come and go with each literal
     return aval
 
 

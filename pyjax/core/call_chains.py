@@ -57,7 +57,7 @@ class TracedCode:
       follow: whether frames know their callers.
     """
 
-    __slots__ = ("boundary", "follow", "joined", "known", "latest", "number")
+    __slots__ = ("boundary", "follow", "joined", "known", "latest", "number", "outside")
 
     def __init__(self, boundary: FrameType, follow: bool) -> None:
         self.follow = follow
@@ -66,6 +66,8 @@ class TracedCode:
         self.latest: _Activation | None = None
         self.known: dict[int, _Activation] = {}  # those of `latest` and outwards, by id of frame
         self.joined: dict[tuple[Frame, Frame | None], Frame] = {}
+        # The place outside of the boundary, which stays while this runs, by names of scopes.
+        self.outside: dict[tuple[str, ...], Frame | None] = {}
 
     def forget(self) -> None:
         """Let go of the interpreter's frames: they keep the values of their variables."""
@@ -151,6 +153,7 @@ def current_frame() -> Frame | None:
     code = _running.code
     boundary = None if code is None else code.boundary
     outside = code is None
+    names = current_names()
     frame: FrameType | None = sys._getframe(1)
     internal = internal_files
     while frame is not None:
@@ -160,14 +163,21 @@ def current_frame() -> Frame | None:
             hidden = internal[name] = is_internal_file(name)
         if not hidden:
             break
-        if frame is boundary:
+        if frame is boundary and code is not None:
+            if names in code.outside:
+                return code.outside[names]
             outside = True
         frame = frame.f_back
+    if code is None:
+        return None if frame is None else Frame(frame.f_code, frame.f_lasti, names)
+    if outside:
+        place = None
+        if frame is not None:
+            place = Frame(frame.f_code, frame.f_lasti, names, outside=True)
+        code.outside[names] = place
+        return place
     if frame is None:
         return None
-    names = current_names()
-    if outside or code is None:
-        return Frame(frame.f_code, frame.f_lasti, names, outside=code is not None)
     latest = code.latest
     if latest is None or latest.frame is not frame:
         latest = code.activation(frame)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.signatures import parameters_of, positional_names
-from pyjax.core.source_info import function_location, is_internal_file
+from pyjax.core.source_info import function_location, is_of_library
 from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
 # `traced_for` of single operations, which are traced in order to be run.
@@ -67,10 +67,7 @@ class DebugInfo:
     def is_library(self) -> bool:
         """Whether the function is known to be one of pyjax's own, or none at all."""
         fun = self._fun()
-        while hasattr(fun, "__wrapped__"):
-            fun = fun.__wrapped__
-        code = getattr(fun, "__code__", None)
-        return isinstance(fun, str) or (code is not None and is_internal_file(code.co_filename))
+        return isinstance(fun, str) or is_of_library(fun)
 
     def outliving(self) -> DebugInfo:
         """The same, which knows the name of the function also when that is gone."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from inspect import Parameter
+from types import CodeType, FunctionType
 from typing import Any
 
 from pyjax.core.weak_tables import WeakIdentityTable
@@ -33,14 +35,34 @@ def parameters_of(fun: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     found = _parameters.get(fun)
     if found is not None and found[0] is code:
         return found[1]
-    signature = signature_of(fun)
-    listed = () if signature is None else tuple(signature.parameters.values())
-    result = tuple(inspect.Parameter(p.name, p.kind) for p in listed)
+    # Attributes of a function may say that it has the signature of another one.
+    if type(fun) is FunctionType and not fun.__dict__:
+        result = _parameters_of_code(fun.__code__)
+    else:
+        signature = signature_of(fun)
+        listed = () if signature is None else tuple(signature.parameters.values())
+        result = tuple([Parameter(p.name, p.kind) for p in listed])
     try:
         _parameters.set(fun, (code, result))
     except TypeError:
         pass  # it cannot be held weakly: read anew each time
     return result
+
+
+def _parameters_of_code(code: CodeType) -> tuple[Parameter, ...]:
+    """What `inspect` finds, which takes three times as long."""
+    names, first = code.co_varnames, code.co_posonlyargcount
+    positional, flags = code.co_argcount, code.co_flags
+    last = positional + code.co_kwonlyargcount
+    result = [Parameter(name, Parameter.POSITIONAL_ONLY) for name in names[:first]]
+    result += [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names[first:positional]]
+    if flags & inspect.CO_VARARGS:
+        result.append(Parameter(names[last], Parameter.VAR_POSITIONAL))
+    result += [Parameter(name, Parameter.KEYWORD_ONLY) for name in names[positional:last]]
+    if flags & inspect.CO_VARKEYWORDS:
+        place = last + bool(flags & inspect.CO_VARARGS)
+        result.append(Parameter(names[place], Parameter.VAR_KEYWORD))
+    return tuple(result)
 
 
 def positional_names(fun: Callable[..., Any]) -> list[str]:

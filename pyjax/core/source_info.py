@@ -333,6 +333,14 @@ def function_location(fun: Any) -> str:
     return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
+def is_of_library(fun: Any) -> bool:
+    """Whether a function is known to be one of pyjax's own."""
+    while hasattr(fun, "__wrapped__"):
+        fun = fun.__wrapped__
+    code = getattr(fun, "__code__", None)
+    return code is not None and is_internal_file(code.co_filename)
+
+
 def function_name(fun: Any) -> str:
     """The name under which a callable appears in jaxprs and messages."""
     name = getattr(fun, "__name__", None)

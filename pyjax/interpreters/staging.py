@@ -60,12 +60,13 @@ from pyjax.interpreters.rules import (
 )
 from pyjax.interpreters.splits import split_results
 from pyjax.interpreters.varying import refuse_to_cast, variation
+from xla_backend.process.no_collections import with_few_collections
 from xla_backend.process.on_first_use import on_first_use
 
 # Text is for people; `core` cannot name what is above its jaxprs.
 install_printer(on_first_use("pyjax.core.jaxpr_text", "to_text"))
 FlatFun = Callable[..., Sequence[Any]]
-_SCALARS = (bool, int, float, complex)
+SCALARS = (bool, int, float, complex)
 _folding = options.eager_constant_folding.here
 _auto_pcast = options.auto_pcast.here
 _attributes = attributes_in_force.here
@@ -99,6 +100,18 @@ class JaxprTracer(Tracer):
         trace: Any = self._trace
         kind = "JitTracer" if trace.debug_info.traced_for == "jit" else "JaxprTracer"
         return f"{kind}<{self.aval.str_short()}>"
+
+
+class ScalarTracer(JaxprTracer):
+    """A Python or NumPy scalar as an argument of a function of the library that is traced as if it
+    were written where it is called: the function sees an array, equations have the number."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace: StagingTrace, value: Any) -> None:
+        aval = abstractify(value)
+        super().__init__(trace, aval, Literal(literal_value(value), aval))
+        self.value = value
 
 
 class StagingTrace(Trace):
@@ -135,7 +148,7 @@ class StagingTrace(Trace):
         """Variable or literal for a value used by an equation here."""
         if isinstance(x, JaxprTracer) and x._trace is self:
             return x.atom
-        if isinstance(x, _SCALARS) or isinstance(x, np.generic):
+        if isinstance(x, SCALARS) or isinstance(x, np.generic):
             return Literal(literal_value(x), abstractify(x))
         known = self.constants.get(id(x))
         if known is not None:
@@ -432,7 +445,9 @@ def _fold_literal_conversion(
 ) -> list[Any] | None:
     """A Python or NumPy scalar is converted here when no rounding rule of integers is involved."""
     (x,) = args
-    if not (isinstance(x, _SCALARS) or isinstance(x, np.generic)):
+    if type(x) is ScalarTracer:
+        x = x.value
+    if not (isinstance(x, SCALARS) or isinstance(x, np.generic)):
         return None
     source, target = abstractify(x), params["new_dtype"]
     if not isinstance(target, np.dtype) or source.dtype == dtypes.float0:
@@ -501,7 +516,8 @@ def trace_to_jaxpr(
         options.traceback_in_locations_limit.here()[0].value not in (0, 1)
     )
     trace = new_staging_trace(debug)
-    jaxpr, consts = under(trace, in_traced_code, follow, _staged, trace, fun, in_avals)
+    run = lambda: under(trace, in_traced_code, follow, _staged, trace, fun, in_avals)
+    jaxpr, consts = with_few_collections(run) if state.traces[0] is eval_trace else run()
     trace.closed = True
     closed = ClosedJaxpr(jaxpr, consts)
     if options.check_tracer_leaks.here()[0].value:

@@ -20,10 +20,12 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.errors import NonConcreteBooleanIndexError, fail, new_error
+from pyjax.core.exact_keys import exact_key
 from pyjax.core.trace import Tracer, entered, state
 from pyjax.interpreters.staging import is_staging
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative
+from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.values import Value
 
 
@@ -402,8 +404,20 @@ class Layout(Value):
     reversed: tuple[int, ...]
 
 
+# Of plans without arrays: their index operands are constants of programs, which have one of each.
+_layouts: BoundedCache[Any, tuple[Layout, Any]] = BoundedCache(
+    Budget("layouts of indices", entries=1024, nbytes=16 << 20), lambda made: made[1].nbytes
+)
+
+
 def layout(plan: IndexPlan, arrays: tuple[Any, ...]) -> tuple[Layout, Any]:
     """The layout of a plan, and the index operand (columns in its last axis)."""
+    if arrays:
+        return _layout(plan, arrays)
+    return _layouts.make(exact_key(plan), lambda: _layout(plan, arrays))
+
+
+def _layout(plan: IndexPlan, arrays: tuple[Any, ...]) -> tuple[Layout, Any]:
     others = [e for e in plan.elements if not isinstance(e, Indexed)]
     core: list[int] = []
     windows, new_axes, reversed_axes = [], [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import inspect
 import weakref
 
 import pytest
@@ -100,3 +101,31 @@ def test_unknown_nondiff_argname(rule):
         @functools.partial(rule, nondiff_argnames="z")
         def g(x):
             return x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda: None,
+        lambda a, b=1: a,
+        lambda a, /: a,
+        lambda a, /, b, *, c: a,
+        lambda *args: args,
+        lambda **kwargs: kwargs,
+        lambda a, *args, b, c=2, **kwargs: a,
+        f,
+    ],
+)
+def test_functions_have_the_parameters_that_inspect_finds(function):
+    local = "a local variable is no parameter"
+    assert local
+    found = [(p.name, p.kind) for p in inspect.signature(function).parameters.values()]
+    assert [(p.name, p.kind) for p in parameters_of(function)] == found
+
+
+def test_a_function_may_say_that_it_has_another_signature():
+    def g(*args):
+        return args
+
+    g.__signature__ = inspect.signature(f)
+    assert [p.name for p in parameters_of(g)] == ["a", "b", "rest", "c", "others"]

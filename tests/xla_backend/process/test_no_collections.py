@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from xla_backend.process import no_collections
-from xla_backend.process.no_collections import without_collections
+from xla_backend.process.no_collections import with_few_collections, without_collections
 
 pytestmark = pytest.mark.skipif(
     bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="there are no generations"
@@ -87,3 +87,50 @@ def test_who_has_no_collections_gets_none(monkeypatch):
     without_collections(Node)
     assert not gc.isenabled()
     gc.enable()
+
+
+def test_few_collections_are_fewer_and_what_was_made_is_old():
+    before = gc.get_threshold()
+
+    def look():
+        return gc.get_threshold(), gc.isenabled(), with_few_collections(gc.get_threshold), Node()
+
+    outer, enabled, inner, node = with_few_collections(look)
+    assert enabled
+    assert outer == inner == (no_collections._FEW, *before[1:])
+    assert gc.get_threshold() == before
+    assert any(known is node for known in gc.get_objects(generation=2))
+
+
+def test_much_garbage_is_found_while_there_are_few_collections(monkeypatch):
+    monkeypatch.setattr(no_collections, "_FEW", 2_000)
+
+    def work():
+        first = weakref.ref(Node())
+        kept = []
+        while first() is not None and len(kept) < 10_000:
+            kept.append([])
+        return len(kept)
+
+    assert 500 < with_few_collections(work) < 3_000
+
+
+def test_who_chooses_when_to_collect_is_left_alone(monkeypatch):
+    before = gc.get_threshold()
+    try:
+        with_few_collections(lambda: gc.set_threshold(123, 4, 5))
+        assert gc.get_threshold() == (123, 4, 5)
+        gc.set_threshold(0)
+        assert with_few_collections(gc.get_threshold)[0] == 0
+    finally:
+        gc.set_threshold(*before)
+    monkeypatch.setattr(no_collections, "_make_old", lambda: pytest.fail("objects were moved"))
+    gc.disable()
+    assert with_few_collections(gc.get_threshold) == before
+
+
+def test_thresholds_are_back_after_an_error():
+    before = gc.get_threshold()
+    with pytest.raises(ZeroDivisionError):
+        with_few_collections(lambda: 1 / 0)
+    assert gc.get_threshold() == before
