@@ -132,11 +132,12 @@ _programs_of: dict[Callable[..., Any], Any] = {}
 
 
 def one_program(
-    arrays: int = 1, *, otherwise: Callable[[Any], bool] | None = None
+    arrays: int | None = 1, *, otherwise: Callable[[Any], bool] | None = None
 ) -> Callable[[F], F]:
     """A decorator: the function is one program where nothing is being traced, its first `arrays`
-    arguments are arrays or numbers (or sequences of arrays on devices), and all others are
-    settings: numbers, names, types, None, shapes and axes. Else it runs as it is.
+    arguments (None: all) are arrays or numbers (or sequences of arrays on devices), by position or
+    by name, and all others are settings: numbers, names, types, None, shapes and axes. Else it runs
+    as it is.
 
     Args:
       otherwise: for which first arguments it runs as it is, too: where it may return them.
@@ -146,25 +147,48 @@ def one_program(
     """
 
     def decorated(function: F) -> F:
-        names = [*inspect.signature(function).parameters][arrays:]
-        compiled = jit(function, static_argnames=names)
-        usual = arrays == 1 and otherwise is None
+        parameters = inspect.signature(function).parameters
+        names = [*parameters]
+        count = len(names) if arrays is None else arrays
+        operands = names[:count]
+        needed = [n for n in operands if parameters[n].default is inspect.Parameter.empty]
+        # Such arrays may be left out by None.
+        optional = frozenset(n for n in operands if parameters[n].default is None)
+        compiled = jit(function, static_argnames=names[count:])
+        usual = len(needed) == 1 and otherwise is None
+
+        def are_operands(args: tuple[Any, ...]) -> bool:
+            for place, value in enumerate(args):
+                if type(value) is not DeviceArray and not _is_operand(value):
+                    if value is not None or operands[place] not in optional:
+                        return False
+            return True
+
+        def are_keywords(given: int, kwargs: dict[str, Any]) -> bool:
+            for name, value in kwargs.items():
+                if name not in operands:
+                    if not _are_settings((value,)):
+                        return False
+                elif type(value) is not DeviceArray and not _is_operand(value):
+                    if value is not None or name not in optional:
+                        return False
+            return all(name in kwargs for name in needed[given:])
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            given = len(args)
             if (
                 (  # of the usual call first: tests cost
                     usual
-                    and (len(args) == 1 and not kwargs and type(args[0]) is DeviceArray)
+                    and (given == 1 and not kwargs and type(args[0]) is DeviceArray)
                     and (not entered or state.traces[0] is eval_trace)
                 )
                 or (
                     (not entered or state.traces[0] is eval_trace)
-                    and len(args) >= arrays
-                    and all(type(a) is DeviceArray or _is_operand(a) for a in args[:arrays])
-                    and (len(args) == arrays or _are_settings(args[arrays:]))
-                    and (not kwargs or _are_settings(kwargs.values()))
-                    and (otherwise is None or not otherwise(args[0]))
+                    and are_operands(args[:count])
+                    and (given <= count or _are_settings(args[count:]))
+                    and (are_keywords(given, kwargs) if kwargs else given >= len(needed))
+                    and (otherwise is None or (given and not otherwise(args[0])))
                 )
             ):
                 try:

@@ -22,9 +22,9 @@ from pyjax.numpy.arithmetic import remainder
 from pyjax.numpy.eager import compiled_binary
 from pyjax.numpy.index_update import update
 from pyjax.numpy.indexing import read
-from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.selection import select_where
+from pyjax.numpy.ufunc_folds import apply_at_each, fold, fold_segments, partial_folds
 from pyjax.numpy.vectorized import vectorize
 
 __all__ = [
@@ -191,9 +191,7 @@ class ufunc:
                 ValueError,
                 f"zero-size array to reduction operation {self.__name__} which has no identity",
             )
-        rows = moveaxis(a, place, 0)
-        masks = None if where is None else moveaxis(where, place, 0)
-        out = self._fold(rows, masks, initial)
+        out = fold(self, a, where, initial, place)
         if keepdims:
             kept = (
                 (1,) * ndim
@@ -202,30 +200,6 @@ class ufunc:
             )
             out = lax.reshape(out, kept)
         return out
-
-    def _result_dtype(self, x: Any, y: Any) -> np.dtype:
-        """The dtype of the function's result for operands of these dtypes."""
-        return dtypes.dtype(self._func(lax.full((), 0, x), lax.full((), 0, y)))
-
-    def _fold(self, rows: Any, masks: Any, initial: Any) -> Any:
-        rows = util.convert(rows, self._result_dtype(rows.dtype, rows.dtype))
-        if initial is None:
-            first, start = rows[0], 1
-        else:
-            first = util.broadcast_array(util.convert(initial, rows.dtype), rows.shape[1:])
-            start = 0
-        if start >= rows.shape[0]:
-            return first
-
-        def step(i: Any, total: Any) -> Any:
-            row = lax.dynamic_index_in_dim(rows, i, 0, keepdims=False)
-            new = util.convert(self._func(total, row), rows.dtype)
-            if masks is None:
-                return new
-            mask = lax.dynamic_index_in_dim(masks, i, 0, keepdims=False)
-            return select_where(mask, new, total)
-
-        return lax.fori_loop(start, rows.shape[0], step, first)
 
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
         """All partial folds along `axis`."""
@@ -240,18 +214,7 @@ class ufunc:
             return self._accumulate(a, axis=axis, dtype=dtype)
         a = a if dtype is None else util.convert(a, util.check_user_dtype(dtype, "accumulate"))
         axis = util.canonicalize_axis(axis, a.ndim)
-        rows = moveaxis(a, axis, 0)
-        if rows.shape[0] == 0:
-            return a
-        kind = self._result_dtype(rows.dtype, rows.dtype)
-        rows = util.convert(rows, kind)
-
-        def step(total: Any, row: Any) -> tuple[Any, Any]:
-            new = util.convert(self._func(total, row), kind)
-            return new, new
-
-        _, later = lax.scan(step, rows[0], rows[1:])
-        return moveaxis(lax.concatenate([rows[:1], later], 0), 0, axis)
+        return a if a.shape[axis] == 0 else partial_folds(self, a, axis)
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
         """`a` with a[indices] = f(a[indices], b), applied for every repeated index in turn."""
@@ -284,15 +247,7 @@ class ufunc:
         columns = [ravel(util.broadcast_array(x, shape)) for x in arrays]
         values = util.broadcast_array(util.as_array(b), (*shape, *a.shape[len(arrays) :]))
         values = lax.reshape(values, (columns[0].size, *a.shape[len(arrays) :]))
-
-        def step(i: Any, array: Any) -> Any:
-            place = tuple(lax.dynamic_index_in_dim(c, i, 0, keepdims=False) for c in columns)
-            value = lax.dynamic_index_in_dim(values, i, 0, keepdims=False)
-            new = self._func(read(array, place), value)
-            return update(array, place, util.convert(new, array.dtype), "set")
-
-        start = util.convert(a, self._result_dtype(a.dtype, values.dtype))
-        return lax.fori_loop(0, columns[0].size, step, start)
+        return apply_at_each(self, a, columns, values)
 
     def reduceat(
         self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
@@ -306,22 +261,7 @@ class ufunc:
         if self._reduceat is not None:
             return self._reduceat(a, indices, axis=axis, dtype=dtype)
         a = a if dtype is None else util.convert(a, util.check_user_dtype(dtype, "reduceat"))
-        axis = util.canonicalize_axis(axis, a.ndim)
-        rows = util.convert(moveaxis(a, axis, 0), self._result_dtype(a.dtype, a.dtype))
-        n = rows.shape[0]
-        ends = lax.concatenate([indices[1:], lax.full((1,), n, indices.dtype)], 0)
-        out_rows = take_rows(rows, indices, 0)
-
-        def step(i: Any, total: Any) -> Any:
-            row = rows[i]
-            inside = (i > indices) & (i < ends)
-            new = util.convert(
-                self._func(total, util.broadcast_array(row, total.shape)), total.dtype
-            )
-            mask = lax.broadcast_in_dim(inside, total.shape, (0,))
-            return lax.select(mask, new, total)
-
-        return moveaxis(lax.fori_loop(0, n, step, out_rows), 0, axis)
+        return fold_segments(self, a, indices, util.canonicalize_axis(axis, a.ndim))
 
     def outer(self, A: Any, B: Any, /) -> Any:
         """f of every pair of an element of `A` and one of `B`."""

@@ -324,7 +324,12 @@ def multinomial(
         "multinomial", None if shape is None else as_shape("multinomial", shape)[:-1], n, p[..., 0]
     )
     p = jnp.broadcast_to(p, (*batch, p.shape[-1]))
-    scalar = scalar_key("multinomial", key)
+    start = jnp.broadcast_to(n, batch)
+    return _multinomial(scalar_key("multinomial", key), start, p, kind, unroll)
+
+
+@partial(jit, static_argnames=("kind", "unroll"))
+def _multinomial(key: Array, n: Array, p: Array, kind: np.dtype, unroll: int) -> Array:
     weights = jnp.moveaxis(p, -1, 0)
     left = jnp.cumsum(weights[::-1], axis=0)[::-1]
     shares = weights / jnp.where(left == 0, 1, left)
@@ -334,7 +339,6 @@ def multinomial(
         drawn = _binomial(subkey, left, jnp.clip(share, 0, 1))
         return left - drawn, drawn
 
-    start = jnp.broadcast_to(n, batch)
-    steps = (split(scalar, weights.shape[0]), shares)
-    counts = lax.scan(take, start, steps, unroll=unroll)[1]
+    steps = (split(key, weights.shape[0]), shares)
+    counts = lax.scan(take, n, steps, unroll=unroll)[1]
     return lax.convert_element_type(jnp.moveaxis(counts, 0, -1), kind)

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import as_weak_as, canonicalize_axis, promote_args_inexact
 
 Array = Any
 ArrayLike = Any
 
 
+@one_program()
 def detrend(
     data: ArrayLike,
     axis: int = -1,

@@ -9,6 +9,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_dtypes_inexact
 from pyjax.scipy._linalg_factor import promote_args_inexact_ranks, qr
 
@@ -16,6 +17,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(3)
 def solve_sylvester(
     A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
 ) -> Array:

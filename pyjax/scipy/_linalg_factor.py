@@ -12,6 +12,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -36,6 +37,7 @@ def _with_vectors(
     return jnp.vectorize(solve, signature=f"{n_matrices},(n,k)->(n,k)")
 
 
+@one_program()
 def cholesky(
     a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Array:
@@ -105,6 +107,7 @@ _TRANSPOSED = {0: (False, False), "N": (False, False), 1: (True, False), "T": (T
 _TRANSPOSED |= {2: (True, True), "C": (True, True)}
 
 
+@one_program(2)
 def solve_triangular(
     a: ArrayLike,
     b: ArrayLike,
@@ -149,6 +152,7 @@ def solve_triangular(
     return _with_vectors(one, "(n,n)", b.ndim)(a, b)
 
 
+@one_program(2)
 def solve(
     a: ArrayLike,
     b: ArrayLike,
@@ -194,6 +198,7 @@ def solve(
     return _with_vectors(positive, "(n,n)", b.ndim)(a, b)
 
 
+@one_program()
 def lu_factor(
     a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, Array]:
@@ -243,6 +248,7 @@ def lu_solve(
     return _with_vectors(one, "(n,n),(n)", b.ndim)(packed, pivots, b)
 
 
+@one_program()
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
@@ -267,6 +273,7 @@ def lu(
     return p, lower, upper
 
 
+@one_program()
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinant of square matrices.
 
@@ -276,6 +283,7 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     return jnp.linalg.det(a)
 
 
+@one_program()
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverse of square matrices.
 
@@ -286,6 +294,7 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     return jnp.linalg.inv(a)
 
 
+@one_program()
 def qr(
     a: ArrayLike,
     overwrite_a: bool = False,
@@ -316,6 +325,7 @@ def qr(
     return (jnp.pad(r, [(0, 0)] * (a.ndim - 2) + [(0, added), (0, 0)]), *p)
 
 
+@one_program()
 def svd(
     a: ArrayLike,
     full_matrices: bool = True,
@@ -334,6 +344,7 @@ def svd(
     return tuple(result) if compute_uv else result
 
 
+@one_program(2)
 def eigh(
     a: ArrayLike,
     b: ArrayLike | None = None,
@@ -364,6 +375,7 @@ def eigh(
     return values if eigvals_only else (values, vectors)
 
 
+@one_program()
 def schur(a: ArrayLike, output: str = "real") -> list[Array]:
     """[t, z] with a = z t zᴴ and t (quasi-)triangular; output "real" or "complex".
 
@@ -380,6 +392,7 @@ def schur(a: ArrayLike, output: str = "real") -> list[Array]:
     return lax.linalg.schur(a)
 
 
+@one_program()
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:

@@ -11,6 +11,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.jvp import jvp
 from pyjax.core import dtypes
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -75,6 +76,7 @@ def _pade(a: Array, degree: int) -> Array:
     return jnp.linalg.solve(even - odd, even + odd)
 
 
+@one_program()
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The matrix exponential of [..., n, n], by scaling and squaring with Padé approximants.
 
@@ -114,6 +116,7 @@ def _expm(a: Array, max_squarings: int) -> Array:
     return jnp.where(too_large | jnp.isnan(norm), np.nan, result)
 
 
+@one_program(2)
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
 ) -> Any:
@@ -134,6 +137,7 @@ def expm_frechet(
     return (value, derivative) if compute_expm else derivative
 
 
+@one_program(2)
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """Real Schur forms [..., n, n] as complex ones: rotations clear the entries below the diagonal.
 
@@ -180,6 +184,7 @@ def _complex_schur(a: Array) -> list[Array]:
     return lax.linalg.schur(a.astype(dtypes.to_complex_dtype(a.dtype)))
 
 
+@one_program()
 def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """The principal square root of a square matrix, complex (through the Schur form).
 
@@ -253,6 +258,7 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
     return result, jnp.where(jnp.all(jnp.isfinite(result)), error, np.inf)
 
 
+@one_program()
 def polar(
     a: ArrayLike,
     side: str = "right",

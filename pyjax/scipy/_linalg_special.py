@@ -9,6 +9,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.core import dtypes
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -43,6 +44,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
     return jnp.concatenate(rows, axis=0)
 
 
+@one_program(2)
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """[..., m, n] with constant diagonals: first column c [..., m], first row r [..., n].
 
@@ -66,6 +68,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     return both(column.astype(dtype), row.astype(dtype))
 
 
+@one_program(2)
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """[..., m, n] with constant anti-diagonals: first column c [..., m], last row r [..., n].
 
@@ -88,6 +91,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     return both(column.astype(dtype), row.astype(dtype))
 
 
+@one_program()
 def circulant(c: ArrayLike) -> Array:
     """[..., n, n] whose columns are the rotations of c [..., n].
 
@@ -101,6 +105,7 @@ def circulant(c: ArrayLike) -> Array:
     return values[..., (np.arange(n)[:, None] - np.arange(n)) % n]
 
 
+@one_program()
 def companion(a: ArrayLike) -> Array:
     """The companion matrix of the polynomial with coefficients a (highest first, at least two).
 
@@ -176,6 +181,7 @@ def hilbert(n: int) -> Array:
     return jnp.asarray(1 / (np.arange(n)[:, None] + np.arange(n) + 1))
 
 
+@one_program()
 def fiedler(a: ArrayLike) -> Array:
     """The symmetric matrix |aᵢ - aⱼ|.
 
@@ -188,6 +194,7 @@ def fiedler(a: ArrayLike) -> Array:
     return jnp.abs(a[..., :, None] - a[..., None, :])
 
 
+@one_program(2)
 def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """First row f [..., n], subdiagonal s [..., n-1]: a population by age.
 
@@ -263,6 +270,7 @@ def invhilbert(n: int) -> Array:
     return jnp.asarray(values.reshape(n, n))
 
 
+@one_program()
 def fiedler_companion(a: ArrayLike) -> Array:
     """Fiedler's pentadiagonal companion matrices [..., n, n].
 
@@ -291,6 +299,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
     return result.at[..., odd[1:], odd[:-1]].set(1)
 
 
+@one_program()
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix whose product with a vector of `n` elements is `convolve(a, vector, mode)`.
 

@@ -11,6 +11,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.common import horner, in_float64
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -29,6 +30,7 @@ _xlogy.defjvps(
 )
 
 
+@one_program(None)
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """x · log(y), and 0 where x is 0 (nan if y is nan).
 
@@ -49,6 +51,7 @@ _xlog1py.defjvps(
 )
 
 
+@one_program(None)
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """x · log(1 + y), accurate for small y, and 0 where x is 0 (nan if y is nan).
 
@@ -67,6 +70,7 @@ def _entr(x: Array) -> Array:
 _entr.defjvps(lambda g, ans, x: -g * (lax.log(x) + 1))
 
 
+@one_program(None)
 def entr(x: ArrayLike) -> Array:
     """-x · log(x); 0 at 0, -inf for negative x.
 
@@ -108,6 +112,7 @@ _rel_entr.defjvps(
 )
 
 
+@one_program(None)
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p · log(p/q); 0 where p is 0 and q ≥ 0, inf outside the domain.
 
@@ -142,6 +147,7 @@ _kl_div.defjvps(
 )
 
 
+@one_program(None)
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """p · log(p/q) - p + q; inf outside the domain.
 

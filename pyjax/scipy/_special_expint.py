@@ -10,6 +10,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.common import in_float64
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
@@ -62,6 +63,7 @@ def _exp1(x: Array) -> Array:
 _exp1.defjvps(lambda g, ans, x: -g * jnp.where(x < 0, np.nan, lax.exp(-x) / x))
 
 
+@one_program(None)
 def exp1(x: ArrayLike) -> Array:
     """E₁(x) = ∫ₓ^∞ exp(-t)/t dt for x > 0; inf at 0, nan below.
 
@@ -87,6 +89,7 @@ def _expi(x: Array) -> Array:
 _expi.defjvps(lambda g, ans, x: g * lax.exp(x) / x)
 
 
+@one_program(None)
 def expi(x: ArrayLike) -> Array:
     """Ei(x), the principal value of ∫ exp(t)/t dt up to x; -inf at 0.
 
@@ -96,6 +99,7 @@ def expi(x: ArrayLike) -> Array:
     return _expi(*promote_args_inexact("expi", x))
 
 
+@one_program(None)
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """E_n(x) = ∫₁^∞ exp(-x t)/t^n dt for x ≥ 0 and integers n ≥ 0; 1/(n-1) at x = 0.
 

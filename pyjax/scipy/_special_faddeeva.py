@@ -10,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy import _special_chebyshev as tables
 from pyjax.scipy._special_chebyshev import chebyshev
@@ -91,6 +92,7 @@ def _erfcx(x: Array) -> Array:
 _erfcx.defjvps(lambda g, ans, x: g * (2 * x * ans - _TWO_OVER_SQRT_PI))
 
 
+@one_program(None)
 def erfcx(x: ArrayLike) -> Array:
     """The scaled complementary error function exp(x²) erfc(x), without overflow for large x.
 
@@ -133,6 +135,7 @@ def _dawsn(x: Array) -> Array:
 _dawsn.defjvps(lambda g, ans, x: g * (1 - 2 * jnp.where(jnp.abs(x) == np.inf, 0, x) * ans))
 
 
+@one_program(None)
 def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral exp(-x²) ∫₀ˣ exp(t²) dt.
 
@@ -222,6 +225,7 @@ def _wofz(z: Array) -> Array:
 _wofz.defjvps(lambda g, ans, z: g * (jnp.asarray(_TWO_OVER_SQRT_PI * 1j, z.dtype) - 2 * z * ans))
 
 
+@one_program(None)
 def wofz(z: ArrayLike) -> Array:
     """The Faddeeva function w(z) = exp(-z²) erfc(-iz).
 

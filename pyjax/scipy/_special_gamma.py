@@ -14,6 +14,7 @@ from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.common import in_float64
 from pyjax.lax.special.gamma import lgamma_beside_two, stirling_error
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from xla_backend.hlo.special_function_tables import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 
@@ -22,6 +23,7 @@ ArrayLike = Any
 _HALF_LOG_2PI = float(np.log(2 * np.pi) / 2)
 
 
+@one_program(None)
 def gammaln(x: ArrayLike) -> Array:
     """log |Γ(x)|; inf at 0 and the negative integers.
 
@@ -31,6 +33,7 @@ def gammaln(x: ArrayLike) -> Array:
     return lax.lgamma(*promote_args_inexact("gammaln", x))
 
 
+@one_program(None)
 def loggamma(x: ArrayLike) -> Array:
     """log Γ(x) on the real axis; nan for x ≤ 0, where it is complex.
 
@@ -41,6 +44,7 @@ def loggamma(x: ArrayLike) -> Array:
     return jnp.where(x > 0, lax.lgamma(x), np.nan)
 
 
+@one_program(None)
 def gammasgn(x: ArrayLike) -> Array:
     """The sign of Γ(x): ±1, that of x at zeros; nan at negative integers and -inf.
 
@@ -122,6 +126,7 @@ def _gamma(x: Array) -> Array:
 _gamma.defjvps(lambda g, ans, x: g * ans * lax.digamma(x))
 
 
+@one_program(None)
 def gamma(x: ArrayLike) -> Array:
     """The gamma function Γ(x), real or complex; nan at negative integers.
 
@@ -150,6 +155,7 @@ def _factorial_slope(n: Array, value: Array) -> Array:
 _factorial.defjvps(lambda g, ans, n: jnp.where(n < 0, 0, g * _factorial_slope(n, ans)))
 
 
+@one_program()
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """n! = Γ(n + 1); 0 for negative n.
 
@@ -167,6 +173,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     return _factorial(n)
 
 
+@one_program(None)
 def digamma(x: ArrayLike) -> Array:
     """The derivative of log Γ(x).
 
@@ -176,6 +183,7 @@ def digamma(x: ArrayLike) -> Array:
     return lax.digamma(*promote_args_inexact("digamma", x))
 
 
+@one_program(None)
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The n-th derivative of digamma, n ≥ 0 an integer.
 
@@ -186,6 +194,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     return lax.polygamma(*jnp.broadcast_arrays(n, x))
 
 
+@one_program(None)
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """The Hurwitz zeta function Σ (k + q)^-x, k ≥ 0; q = 1 (Riemann's) by default.
 
@@ -196,6 +205,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     return lax.zeta(*jnp.broadcast_arrays(x, q))
 
 
+@one_program(None)
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularised lower incomplete gamma function P(a, x).
 
@@ -205,6 +215,7 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     return lax.igamma(*jnp.broadcast_arrays(*promote_args_inexact("gammainc", a, x)))
 
 
+@one_program(None)
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x).
 
@@ -214,6 +225,7 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     return lax.igammac(*jnp.broadcast_arrays(*promote_args_inexact("gammaincc", a, x)))
 
 
+@one_program(None)
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The regularised incomplete beta function I_x(a, b).
 
@@ -223,6 +235,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return lax.betainc(*jnp.broadcast_arrays(*promote_args_inexact("betainc", a, b, x)))
 
 
+@one_program(None)
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """log |B(a, b)|, without cancellation where an argument is large.
 
@@ -267,6 +280,7 @@ def _betaln(a: Array, b: Array) -> Array:
     return jnp.where(beside, at_two - lax.log1p(u) - lax.log1p(v), value)
 
 
+@one_program(None)
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function Γ(a) Γ(b) / Γ(a + b).
 
@@ -281,6 +295,7 @@ def _beta(a: Array, b: Array) -> Array:
     return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(_betaln(a, b))
 
 
+@one_program()
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     """log Γ_d(a), the multivariate gamma function of dimension d (a static int).
 
@@ -296,6 +311,7 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     return jnp.sum(terms, axis=-1) + constant
 
 
+@one_program(None)
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The rising factorial Γ(z + m) / Γ(z); 1 where m is 0.
 
@@ -329,6 +345,7 @@ _poch.defjvps(
 )
 
 
+@one_program(2)
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """The number of ways to choose k of N things (with repetition: more than once), in floating
     point; 0 for k < 0, k > N or N < 0.

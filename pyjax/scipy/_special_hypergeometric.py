@@ -12,6 +12,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.api.jit import jit
 from pyjax.api.jvp import jvp
 from pyjax.lax.special.common import in_float64
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy._special_gamma import gammasgn
 
@@ -129,6 +130,7 @@ _hyp1f1.defjvps(
 )
 
 
+@one_program(None)
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's confluent hypergeometric function ₁F₁(a; b; x) = Σ (a)_k / (b)_k x^k / k!.
 
@@ -255,6 +257,7 @@ _hyp2f1.defjvps(
 )
 
 
+@one_program(None)
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss' hypergeometric function ₂F₁(a, b; c; x) = Σ (a)_k (b)_k / (c)_k x^k / k!.
 

@@ -11,6 +11,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
 from pyjax.lax.special.common import in_float64
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy import _special_chebyshev as tables
 from pyjax.scipy._special_chebyshev import chebyshev
@@ -84,6 +85,7 @@ def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
     return _fresnel(x), (g * slope_s, g * slope_c)
 
 
+@one_program(None)
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """Fresnel's integrals S(x) = ∫₀ˣ sin(πt²/2) dt and C(x) = ∫₀ˣ cos(πt²/2) dt.
 
@@ -149,6 +151,7 @@ def _sici_jvp(primals: Any, tangents: Any) -> Any:
     return _sici(x), (g * jnp.sinc(x / math.pi), g * jnp.cos(x) / x)
 
 
+@one_program(None)
 def sici(x: ArrayLike) -> tuple[Array, Array]:
     """The integrals Si(x) = ∫₀ˣ sin t / t dt and Ci(x) = γ + log |x| + ∫₀ˣ (cos t - 1)/t dt.
 
@@ -228,6 +231,7 @@ def _spence_jvp(primals: Any, tangents: Any) -> Any:
     return _spence(x), g * slope
 
 
+@one_program(None)
 def spence(x: Array) -> Array:
     """Spence's function ∫₁ˣ log t / (1 - t) dt, the dilogarithm of 1 - x.
 
@@ -300,6 +304,7 @@ def _owens_t_jvp(primals: Any, tangents: Any) -> Any:
     return _owens_t(h, a), slope_h * dh + slope_a * da
 
 
+@one_program(None)
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T function ∫₀ᵃ exp(-h²(1 + x²)/2) / (1 + x²) dx / 2π.
 

@@ -17,6 +17,7 @@ from pyjax.lax.special.error_functions import (
     scaled_erfc,
     times_exp_of_minus_square,
 )
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from xla_backend.hlo.special_function_tables import (
     NDTRI_CENTRAL_F32,
@@ -33,6 +34,7 @@ _ROOT_HALF_OVER_PI = float(np.sqrt(0.5 / np.pi))
 _SMALL = 1.0
 
 
+@one_program(None)
 def erf(x: ArrayLike) -> Array:
     """The error function 2/√π ∫₀ˣ exp(-t²) dt.
 
@@ -42,6 +44,7 @@ def erf(x: ArrayLike) -> Array:
     return lax.erf(*promote_args_inexact("erf", x))
 
 
+@one_program(None)
 def erfc(x: ArrayLike) -> Array:
     """1 - erf(x), accurate for large x; float32 to 5 units in the last place.
 
@@ -51,6 +54,7 @@ def erfc(x: ArrayLike) -> Array:
     return lax.erfc(*promote_args_inexact("erfc", x))
 
 
+@one_program(None)
 def erfinv(x: ArrayLike) -> Array:
     """The inverse of erf; ±inf at ±1, nan beyond.
 
@@ -60,6 +64,7 @@ def erfinv(x: ArrayLike) -> Array:
     return lax.erf_inv(*promote_args_inexact("erfinv", x))
 
 
+@one_program(None)
 def expit(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x)).
 
@@ -81,6 +86,7 @@ def _logit(x: Array) -> Array:
 _logit.defjvps(lambda g, ans, x: g / (x * (1 - x)))
 
 
+@one_program(None)
 def logit(x: ArrayLike) -> Array:
     """log(x / (1 - x)), the inverse of expit; -inf at 0, inf at 1, nan outside [0, 1].
 
@@ -145,6 +151,7 @@ def _ndtr(x: Array) -> Array:
 _ndtr.defjvps(lambda g, ans, x: g * lax.exp(-x * x / 2 - _HALF_LOG_2PI))
 
 
+@one_program(None)
 def ndtr(x: ArrayLike) -> Array:
     """The standard normal distribution function: the probability of a value ≤ x.
 
@@ -159,6 +166,7 @@ def ndtr(x: ArrayLike) -> Array:
     return _ndtr(_floating("ndtr", x))
 
 
+@one_program()
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """log(ndtr(x)), accurate in both tails; float32 to 5 units in the last place.
 
@@ -243,6 +251,7 @@ def _ndtri_jvp(primals: Any, tangents: Any) -> Any:
     return ans, jnp.where(end, 0, g * lax.exp(safe * safe / 2 + _HALF_LOG_2PI))
 
 
+@one_program(None)
 def ndtri(p: ArrayLike) -> Array:
     """The inverse of ndtr, for p in [0, 1]; nan outside.
 
@@ -258,6 +267,7 @@ def ndtri(p: ArrayLike) -> Array:
 # -- Bessel functions ------------------------------------------------------------------------------
 
 
+@one_program(None)
 def i0e(x: ArrayLike) -> Array:
     """exp(-|x|) I₀(x), the scaled modified Bessel function of order 0.
 
@@ -272,6 +282,7 @@ _i0 = custom_jvp(unscaled_i0)
 _i0.defjvps(lambda g, ans, x: g * i1(x))
 
 
+@one_program(None)
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind of order 0.
 
@@ -281,6 +292,7 @@ def i0(x: ArrayLike) -> Array:
     return _i0(*promote_args_inexact("i0", x))
 
 
+@one_program(None)
 def i1e(x: ArrayLike) -> Array:
     """exp(-|x|) I₁(x), the scaled modified Bessel function of order 1.
 
@@ -290,6 +302,7 @@ def i1e(x: ArrayLike) -> Array:
     return lax.bessel_i1e(*promote_args_inexact("i1e", x))
 
 
+@one_program(None)
 def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind of order 1.
 
@@ -321,6 +334,7 @@ def _boxcox1p(x: Array, exponent: Array) -> Array:
     return _power_transform(jnp.log1p(x), exponent)
 
 
+@one_program(None)
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """(x^λ - 1) / λ, log(x) for λ = 0; nan for negative x.
 
@@ -331,6 +345,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     return _boxcox(*jnp.broadcast_arrays(x, lmbda))
 
 
+@one_program(None)
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """boxcox(1 + x, λ), accurate for small x.
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.core import dtypes
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import canonicalize_axes, canonicalize_axis, promote_args_inexact
 
 Array = Any
@@ -98,6 +99,7 @@ def _along(
     return jnp.moveaxis(out, -1, along)
 
 
+@one_program()
 def dct(
     x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
@@ -114,6 +116,7 @@ def dct(
     return _along("dct", _cosines, x, n, axis, norm)
 
 
+@one_program()
 def idct(
     x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
@@ -141,6 +144,7 @@ def _over_axes(
     return x
 
 
+@one_program()
 def dctn(
     x: Array,
     type: int = 2,
@@ -157,6 +161,7 @@ def dctn(
     return _over_axes(dct, x, s, axes, norm)
 
 
+@one_program()
 def idctn(
     x: Array,
     type: int = 2,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 
 Array = Any
@@ -32,6 +33,7 @@ _INDEX: dict[str, Callable[[Array, int], Array]] = {
 }
 
 
+@one_program(2)
 def map_coordinates(
     input: ArrayLike,
     coordinates: Sequence[ArrayLike],

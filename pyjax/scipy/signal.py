@@ -9,6 +9,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import canonicalize_axes, promote_args_inexact
 from pyjax.scipy._detrend import detrend as detrend
 from pyjax.scipy._spectral import csd as csd
@@ -67,6 +68,7 @@ def _direct(name: str, in1: Array, in2: Array, mode: str, precision: Any) -> Arr
     return out[0, 0]
 
 
+@one_program(2)
 def fftconvolve(
     in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequence[int] | None = None
 ) -> Array:
@@ -115,6 +117,7 @@ def _convolve(
     return _direct(name, in1, in2, mode, precision)
 
 
+@one_program(2)
 def convolve(
     in1: Array, in2: Array, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
@@ -131,6 +134,7 @@ def convolve(
     return _convolve("convolve", in1, in2, mode, method, precision)
 
 
+@one_program(2)
 def correlate(
     in1: Array, in2: Array, mode: str = "full", method: str = "auto", precision: Any = None
 ) -> Array:
@@ -152,6 +156,7 @@ def _two_dimensional(name: str, in1: Array, in2: Array, boundary: str, fillvalue
         raise ValueError(f"{name}() only supports 2-dimensional inputs.")
 
 
+@one_program(2)
 def convolve2d(
     in1: Array,
     in2: Array,
@@ -169,6 +174,7 @@ def convolve2d(
     return _convolve("convolve2d", in1, in2, mode, "direct", precision)
 
 
+@one_program(2)
 def correlate2d(
     in1: Array,
     in2: Array,

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
 ArrayLike = Any
 
 
+@one_program(2)
 def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The nearest code and the distance to it, for each observation.
 

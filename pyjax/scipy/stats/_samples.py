@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import canonicalize_axis, promote_args_inexact
 
 Array = Any
@@ -33,6 +34,7 @@ def _along(a: Array, axis: int | None) -> tuple[Array, int]:
 _METHODS = ("average", "min", "max", "dense", "ordinal")
 
 
+@one_program()
 def rankdata(
     a: ArrayLike,
     method: str = "average",
@@ -91,6 +93,7 @@ class ModeResult(NamedTuple):
     count: Array
 
 
+@one_program()
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
@@ -128,6 +131,7 @@ def mode(
     return ModeResult(values, counts)
 
 
+@one_program()
 def sem(
     a: ArrayLike,
     axis: int | None = 0,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import xlog1py, xlogy
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k.
 
@@ -26,6 +28,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return jnp.where((k == 0) | (k == 1) | jnp.isnan(k), value, -np.inf)
 
 
+@one_program(None)
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k.
 
@@ -35,6 +38,7 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return jnp.exp(logpmf(k, p, loc))
 
 
+@one_program(None)
 def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     """Probability of a value ≤ k.
 
@@ -46,6 +50,7 @@ def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     return jnp.where(bad, np.nan, jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1)))
 
 
+@one_program(None)
 def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The smallest k with cdf(k) ≥ q.
 

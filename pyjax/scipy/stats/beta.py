@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import betainc, betaln, xlog1py, xlogy
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -31,6 +33,7 @@ def logpdf(
     return jnp.where((a > 0) & (b > 0) & (scale > 0), value, np.nan)
 
 
+@one_program(None)
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -42,6 +45,7 @@ def pdf(
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
 
+@one_program(None)
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -55,6 +59,7 @@ def cdf(
     return _below(a, b, z)
 
 
+@one_program(None)
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -68,6 +73,7 @@ def logcdf(
     return jnp.log(_below(a, b, z))
 
 
+@one_program(None)
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value > x.
 
@@ -79,6 +85,7 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     return _above(a, b, z)
 
 
+@one_program(None)
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy.special import betaln
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k.
 
@@ -31,6 +33,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     return jnp.where((n < 0) | (a <= 0) | (b <= 0), np.nan, value)
 
 
+@one_program(None)
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k.
 

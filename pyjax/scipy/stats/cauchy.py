@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import constant_like, promote_args_inexact
 
 Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x.
 
@@ -24,6 +26,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.log(constant_like(x, np.pi) * scale) - jnp.log1p(z * z)
 
 
+@one_program(None)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Density at x.
 
@@ -33,6 +36,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(logpdf(x, loc, scale))
 
 
+@one_program(None)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value ≤ x.
 
@@ -45,6 +49,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.arctan2(jnp.ones_like(z), -z) / constant_like(x, np.pi)
 
 
+@one_program(None)
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of cdf.
 
@@ -55,6 +60,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return _log_below((x - loc) / scale)
 
 
+@one_program(None)
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value > x.
 
@@ -66,6 +72,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.arctan2(jnp.ones_like(z), z) / constant_like(x, np.pi)
 
 
+@one_program(None)
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of sf.
 
@@ -76,6 +83,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return _log_below((loc - x) / scale)
 
 
+@one_program(None)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value below which lies probability q.
 
@@ -86,6 +94,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return loc - scale * _cotangent(q)
 
 
+@one_program(None)
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value above which lies probability q.
 

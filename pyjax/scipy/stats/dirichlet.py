@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 from pyjax.scipy.special import gammaln, xlogy
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Logarithm of the density at x [n] or [n, ...], or with the last component left out.
 
@@ -38,6 +40,7 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     return jnp.where(inside, value, -np.inf)
 
 
+@one_program(None)
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Density at x.
 

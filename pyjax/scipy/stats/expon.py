@@ -8,12 +8,14 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.nn import log1mexp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x.
 
@@ -25,6 +27,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(z < 0, -np.inf, -z - jnp.log(scale))
 
 
+@one_program(None)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Density at x.
 
@@ -34,6 +37,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(logpdf(x, loc, scale))
 
 
+@one_program(None)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value ≤ x.
 
@@ -45,6 +49,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -jnp.expm1(-_inside(z))
 
 
+@one_program(None)
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of cdf.
 
@@ -57,6 +62,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where(z > 0, log1mexp(inside), jnp.where(jnp.isnan(z), np.nan, -np.inf))
 
 
+@one_program(None)
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value > x.
 
@@ -68,6 +74,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(-_inside(z))
 
 
+@one_program(None)
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of sf.
 
@@ -79,6 +86,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -_inside(z)
 
 
+@one_program(None)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value below which lies probability q.
 

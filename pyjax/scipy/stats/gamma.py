@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import gammainc, gammaincc, gammaln, xlogy
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x.
 
@@ -27,6 +29,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return jnp.where(z < 0, -np.inf, value)
 
 
+@one_program(None)
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Density at x.
 
@@ -36,6 +39,7 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return jnp.exp(logpdf(x, a, loc, scale))
 
 
+@one_program(None)
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value ≤ x.
 
@@ -48,6 +52,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return jnp.where(a <= 0, np.nan, value)
 
 
+@one_program(None)
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of cdf.
 
@@ -57,6 +62,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return jnp.log(cdf(x, a, loc, scale))
 
 
+@one_program(None)
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value > x.
 
@@ -69,6 +75,7 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     return jnp.where(a <= 0, np.nan, value)
 
 
+@one_program(None)
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of sf.
 

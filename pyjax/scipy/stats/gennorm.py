@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy.special import gammaincc, gammaln
 
@@ -12,6 +13,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """Logarithm of the density at x.
 
@@ -22,6 +24,7 @@ def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     return jnp.log(beta / 2) - gammaln(1 / beta) - jnp.abs(x) ** beta
 
 
+@one_program(None)
 def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """Density at x.
 
@@ -31,6 +34,7 @@ def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
     return jnp.exp(logpdf(x, beta))
 
 
+@one_program(None)
 def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """Probability of a value ≤ x.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy.special import gammaln, xlogy
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Logarithm of the probability of the counts; -inf where they are not whole numbers ≥ 0 with
     sum n.
@@ -29,6 +31,7 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     return jnp.where(whole & (jnp.sum(x, axis=-1) == count), value, -np.inf)
 
 
+@one_program(None)
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Probability of k.
 

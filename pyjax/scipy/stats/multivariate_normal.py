@@ -8,12 +8,14 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
 
 Array = Any
 ArrayLike = Any
 
 
+@one_program(3)
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """Logarithm of the density at x [..., n] with mean [..., n] and covariance [..., n, n], or
     numbers.
@@ -49,6 +51,7 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
     return -0.5 * jnp.sum(y**2, axis=-1) - n / 2 * log_2pi - log_root
 
 
+@one_program(None)
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """Density at x.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy.special import gammaln, xlog1py, xlogy
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k.
 
@@ -27,6 +29,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     return jnp.where(k < 0, -np.inf, ways + xlogy(n, p) + xlog1py(safe, -p))
 
 
+@one_program(None)
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k.
 

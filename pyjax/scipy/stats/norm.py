@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import log_ndtr, ndtr, ndtri
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x.
 
@@ -25,6 +27,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -0.5 * z * z - jnp.log(scale) - constant_like(z, float(np.log(2 * np.pi) / 2))
 
 
+@one_program(None)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Density at x.
 
@@ -34,6 +37,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(logpdf(x, loc, scale))
 
 
+@one_program(None)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value ≤ x.
 
@@ -45,6 +49,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return ndtr(z)
 
 
+@one_program(None)
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of cdf.
 
@@ -56,6 +61,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return log_ndtr(z)
 
 
+@one_program(None)
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value > x.
 
@@ -67,6 +73,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return ndtr(-z)
 
 
+@one_program(None)
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of sf.
 
@@ -78,6 +85,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return log_ndtr(-z)
 
 
+@one_program(None)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value below which lies probability q.
 
@@ -88,6 +96,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return ndtri(q) * scale + loc
 
 
+@one_program(None)
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value above which lies probability q.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import constant_like, promote_args_inexact
 from pyjax.scipy.special import gammaincc, gammaln, xlogy
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k.
 
@@ -27,6 +29,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return jnp.where((k < 0) | (k != jnp.floor(k)), -np.inf, value)
 
 
+@one_program(None)
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k.
 
@@ -36,6 +39,7 @@ def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return jnp.exp(logpmf(k, mu, loc))
 
 
+@one_program(None)
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of a value ≤ k.
 
@@ -47,6 +51,7 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return jnp.where(k < 0, constant_like(k, 0), gammaincc(jnp.floor(jnp.maximum(k, 0)) + 1, mu))
 
 
+@one_program(None)
 def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """-Σ p log p of the probabilities of all counts, in nats; `loc` does not matter.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax.nn import log1mexp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy.special import log_ndtr
 
@@ -47,6 +48,7 @@ def _prepare(name: str, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[A
     return z, a, b, scale
 
 
+@one_program(None)
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -61,6 +63,7 @@ def logpdf(
     return jnp.where(a >= b, np.nan, value)
 
 
+@one_program(None)
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -75,6 +78,7 @@ def logcdf(
     return jnp.where(a >= b, np.nan, value)
 
 
+@one_program(None)
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -90,6 +94,7 @@ def logsf(
     return jnp.where(a >= b, np.nan, value)
 
 
+@one_program(None)
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -101,6 +106,7 @@ def pdf(
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
 
+@one_program(None)
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -112,6 +118,7 @@ def cdf(
     return jnp.exp(logcdf(x, a, b, loc, scale))
 
 
+@one_program(None)
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value > x.
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x.
 
@@ -24,6 +26,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.where((z < 0) | (z > 1), -np.inf, -jnp.log(scale))
 
 
+@one_program(None)
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Density at x.
 
@@ -33,6 +36,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.exp(logpdf(x, loc, scale))
 
 
+@one_program(None)
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of a value ≤ x.
 
@@ -44,6 +48,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return jnp.clip(z, np.zeros((), z.dtype), np.ones((), z.dtype))
 
 
+@one_program(None)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value below which lies probability q.
 

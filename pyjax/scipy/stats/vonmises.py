@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy.special import i0e
 
@@ -14,6 +15,7 @@ Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """Logarithm of the density at x.
 
@@ -24,6 +26,7 @@ def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     return kappa * (jnp.cos(x) - 1) - jnp.log(2 * np.pi * i0e(kappa))
 
 
+@one_program(None)
 def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """Density at x.
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
 Array = Any
 ArrayLike = Any
 
 
+@one_program(None)
 def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     """Logarithm of the density at x.
 
@@ -26,6 +28,7 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     return jnp.where((c > 0) & (c < 1), jnp.where(inside, value, -np.inf), np.nan)
 
 
+@one_program(None)
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:
     """Density at x.
 

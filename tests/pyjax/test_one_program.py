@@ -1,0 +1,249 @@
+"""Functions of the library, called outside of transformations, are one program for each kind of
+arguments: the second call compiles nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax import lax, random
+from pyjax.numpy.eager import one_program, program_of
+from pyjax.scipy import cluster, fft, linalg, ndimage, signal, special, stats
+
+# Sizes that no other test has: what is counted below is compiled here.
+X = jnp.linspace(0.1, 0.9, 23)
+Y = jnp.linspace(1.0, 2.0, 23)
+Z = jnp.linspace(0.2, 0.7, 23)
+M = jnp.eye(7) + jnp.arange(49.0).reshape(7, 7) / 100
+H = M @ M.T
+B = jnp.linspace(0.0, 1.0, 7)
+
+DISTRIBUTIONS = [
+    module
+    for name, module in sorted(vars(stats).items())
+    if isinstance(module, ModuleType) and not name.startswith("_")
+]
+# Parameters of densities and the like, which fit most distributions.
+DENSITIES: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
+    ("bernoulli.pmf", stats.bernoulli.pmf, (X, 0.25)),
+    ("bernoulli.ppf", stats.bernoulli.ppf, (X, 0.25)),
+    ("beta.cdf", stats.beta.cdf, (X, 0.5, 2.5)),
+    ("beta.logpdf", stats.beta.logpdf, (X, Y, Z)),
+    ("betabinom.pmf", stats.betabinom.pmf, (X, 9, 0.5, 2.0)),
+    ("binom.pmf", stats.binom.pmf, (X, 9, 0.25, 1)),
+    ("cauchy.isf", stats.cauchy.isf, (X,)),
+    ("chi2.logsf", stats.chi2.logsf, (X, Y)),
+    ("dirichlet.pdf", stats.dirichlet.pdf, (B / B.sum(), B + 1)),
+    ("expon.ppf", stats.expon.ppf, (X, 0.5, 2.0)),
+    ("gamma.logpdf", stats.gamma.logpdf, (X, 2.0)),
+    ("gennorm.cdf", stats.gennorm.cdf, (X, Y)),
+    ("geom.pmf", stats.geom.pmf, (X, 0.25)),
+    ("gumbel_l.sf", stats.gumbel_l.sf, (X,)),
+    ("gumbel_r.logcdf", stats.gumbel_r.logcdf, (X,)),
+    ("laplace.cdf", stats.laplace.cdf, (X,)),
+    ("logistic.isf", stats.logistic.isf, (X, 0.5, 2.0)),
+    ("multinomial.pmf", stats.multinomial.pmf, (B, 7, B)),
+    ("multivariate_normal.pdf", stats.multivariate_normal.pdf, (B, B, H)),
+    ("nbinom.pmf", stats.nbinom.pmf, (X, 9, 0.25)),
+    ("norm.isf", stats.norm.isf, (X, 0.5, 2.0)),
+    ("norm.logsf", stats.norm.logsf, (X,)),
+    ("norm.ppf", stats.norm.ppf, (X, Y, Z)),
+    ("pareto.logcdf", stats.pareto.logcdf, (Y, 0.5)),
+    ("poisson.entropy", stats.poisson.entropy, (X,)),
+    ("t.pdf", stats.t.pdf, (X, 2.0)),
+    ("truncnorm.logcdf", stats.truncnorm.logcdf, (X, -1.0, 1.0)),
+    ("truncnorm.sf", stats.truncnorm.sf, (X, -Y, Y)),
+    ("uniform.ppf", stats.uniform.ppf, (X, 0.5)),
+    ("vonmises.pdf", stats.vonmises.pdf, (X, 2.0)),
+    ("wrapcauchy.pdf", stats.wrapcauchy.pdf, (X, 0.5)),
+    ("rankdata", stats.rankdata, (X, "min")),
+    ("mode", stats.mode, (X,)),
+    ("sem", stats.sem, (X,)),
+]
+SPECIAL: list[tuple[str, tuple[Any, ...]]] = [
+    *[
+        (name, (X,))
+        for name in "dawsn digamma entr erf erfc erfcx erfinv exp1 expi expit factorial fresnel "
+        "gamma gammaln gammasgn i0 i0e i1 i1e log_ndtr loggamma logit ndtr ndtri sici "
+        "spence".split()
+    ],
+    *[
+        (name, (X, Y))
+        for name in "beta betaln boxcox boxcox1p comb gammainc gammaincc kl_div owens_t poch "
+        "rel_entr xlog1py xlogy".split()
+    ],
+    ("betainc", (X, Y, Z)),
+    ("expn", (2, X)),
+    ("hyp1f1", (X, Y, Z)),
+    ("hyp2f1", (X, Y, Y, Z)),
+    ("multigammaln", (Y, 1)),
+    ("polygamma", (1, X)),
+    ("wofz", (X + 1j,)),
+    ("zeta", (Y, Z)),
+]
+CALLS: dict[str, Callable[[], Any]] = {
+    **{name: lambda f=f, args=args: f(*args) for name, f, args in DENSITIES},
+    **{name: lambda n=name, args=args: getattr(special, n)(*args) for name, args in SPECIAL},
+    "cholesky": lambda: linalg.cholesky(H),
+    "det": lambda: linalg.det(M),
+    "eigh": lambda: linalg.eigh(H),
+    "expm": lambda: linalg.expm(M, max_squarings=8),
+    "expm_frechet": lambda: linalg.expm_frechet(M, H),
+    "hessenberg": lambda: linalg.hessenberg(M, calc_q=True),
+    "inv": lambda: linalg.inv(M),
+    "lu": lambda: linalg.lu(M),
+    "lu_factor": lambda: linalg.lu_factor(M),
+    "polar": lambda: linalg.polar(M),
+    "polar svd": lambda: linalg.polar(M, method="svd"),
+    "qr": lambda: linalg.qr(M, mode="r"),
+    "rsf2csf": lambda: linalg.rsf2csf(jnp.triu(M), M),
+    "schur": lambda: linalg.schur(M, output="complex"),
+    "solve": lambda: linalg.solve(M, B),
+    "solve pos": lambda: linalg.solve(H, B, assume_a="pos"),
+    "solve_sylvester": lambda: linalg.solve_sylvester(M, H, H),
+    "solve_triangular": lambda: linalg.solve_triangular(M, B, trans="T"),
+    "sqrtm": lambda: linalg.sqrtm(H),
+    "svd": lambda: linalg.svd(M),
+    "circulant": lambda: linalg.circulant(X),
+    "companion": lambda: linalg.companion(X),
+    "convolution_matrix": lambda: linalg.convolution_matrix(X, 3),
+    "fiedler": lambda: linalg.fiedler(X),
+    "fiedler_companion": lambda: linalg.fiedler_companion(X),
+    "hankel": lambda: linalg.hankel(X),
+    "leslie": lambda: linalg.leslie(X, X[1:]),
+    "toeplitz": lambda: linalg.toeplitz(X, Y),
+    "dct": lambda: fft.dct(X),
+    "idct": lambda: fft.idct(X, norm="ortho"),
+    "dctn": lambda: fft.dctn(M),
+    "idctn": lambda: fft.idctn(M, axes=(0, 1)),
+    "convolve": lambda: signal.convolve(X, B),
+    "correlate": lambda: signal.correlate(X, B, mode="same"),
+    "convolve2d": lambda: signal.convolve2d(M, H, mode="valid"),
+    "correlate2d": lambda: signal.correlate2d(M, H, mode="same"),
+    "fftconvolve": lambda: signal.fftconvolve(X, B),
+    "detrend": lambda: signal.detrend(X),
+    "map_coordinates": lambda: ndimage.map_coordinates(M, [B, B], 1),
+    "vq": lambda: cluster.vq.vq(M, H),
+    "multinomial": lambda: random.multinomial(KEY, 20.0, B),
+    "logaddexp.reduce": lambda: jnp.logaddexp.reduce(M, axis=1),
+    "logaddexp.reduce where": lambda: jnp.logaddexp.reduce(M, initial=0.0, where=M > 1),
+    "maximum.accumulate": lambda: jnp.maximum.accumulate(X),
+    "logical_or.accumulate": lambda: jnp.logical_or.accumulate(M),
+    "logaddexp.reduceat": lambda: jnp.logaddexp.reduceat(X, PLACES),
+    "logaddexp.at": lambda: jnp.logaddexp.at(X, PLACES, X[:3], inplace=False),
+}
+KEY = random.key(0)
+PLACES = jnp.array([0, 2, 2])
+# Beside a program of their own, those of preparing arguments.
+MORE = {"leslie", "multinomial", "logaddexp.at", "logaddexp.reduce where", "rsf2csf"}
+
+
+def waited(made: Any) -> Any:
+    return pyjax.block_until_ready(made)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_are_compiled_once(name: str) -> None:
+    call = CALLS[name]
+    if name in MORE:
+        first = waited(call())
+    else:
+        with pyjax.assert_compiles(1):
+            first = waited(call())
+    with pyjax.assert_compiles(0):
+        second = waited(call())
+    for a, b in zip(pyjax.tree.leaves(first), pyjax.tree.leaves(second), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("module", DISTRIBUTIONS, ids=lambda m: m.__name__.rsplit(".", 1)[1])
+def test_every_function_of_a_distribution_is_one_program(module: ModuleType) -> None:
+    public = {
+        n: f for n, f in vars(module).items() if getattr(f, "__module__", "") == module.__name__
+    }
+    missing = [n for n, f in public.items() if not n.startswith("_") and program_of(f) is None]
+    assert public and not missing
+
+
+def test_arrays_by_name_are_operands() -> None:
+    with pyjax.assert_compiles(1):
+        made = [stats.norm.logcdf(X, scale=y, loc=0.5) for y in (Y, Z)]
+    np.testing.assert_array_equal(made[1], stats.norm.logcdf(X, 0.5, Z))
+    with pyjax.assert_compiles(1):  # numbers, too, whatever their values
+        _ = [stats.norm.logcdf(X, scale=s) for s in (1.5, 2.5)]
+
+
+def test_arrays_may_be_left_out() -> None:
+    @one_program(2)
+    def plus(x: Any, y: Any = None, n: int = 1) -> Any:
+        return x * 2 + n if y is None else x * 2 + y * n
+
+    for made in (plus(X), plus(X, None), plus(x=X), plus(X, y=None, n=1)):
+        np.testing.assert_array_equal(made, X * 2 + 1)
+    calls = [lambda: plus(X, Y, n=2), lambda: plus(X, y=Y, n=2), lambda: plus(y=Y, x=X, n=2)]
+    with pyjax.assert_compiles(len(calls)):  # which arguments come by name is part of the kind
+        made = [call() for call in calls * 2]
+    np.testing.assert_allclose(made[2], X * 2 + Y * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: stats.norm.cdf(), "missing 1 required positional argument: 'x'"),
+        (lambda: stats.norm.cdf(scale=X), "missing 1 required positional argument: 'x'"),
+        (lambda: stats.norm.cdf(X, depth=1), "unexpected keyword argument 'depth'"),
+        (lambda: stats.norm.cdf([0.5]), "norm.cdf requires ndarray or scalar arguments, got list"),
+        (
+            lambda: stats.norm.cdf(X, None),
+            "norm.cdf requires ndarray or scalar arguments, got None",
+        ),
+        (lambda: special.ndtri(jnp.arange(23)), "x.dtype=int32 is not supported"),
+    ],
+)
+def test_errors_are_those_of_the_function(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_numbers_keep_their_weak_type() -> None:
+    for x in (0.5, np.float32(0.5), X[0], np.asarray(X)):
+        made, traced = special.xlogy(x, 2.0), pyjax.jit(special.xlogy)(x, 2.0)
+        assert (made.dtype, made.weak_type) == (traced.dtype, traced.weak_type)
+    with pyjax.enable_x64(True):
+        assert stats.norm.cdf(0.5).dtype == special.ndtr(np.float64(0.5)).dtype == np.float64
+
+
+def test_without_jit_the_function_runs_as_it_is() -> None:
+    seen: list[Any] = []
+
+    @one_program(None)
+    def kept(x: Any, y: Any = 0) -> Any:
+        seen.append(x)
+        return x + y
+
+    with pyjax.disable_jit():
+        kept(X)
+        kept(X, 2.0)
+    assert all(type(x) is type(X) for x in seen) and len(seen) == 2
+    pyjax.vmap(kept)(X)
+    assert len(seen) == 3
+    with pyjax.assert_compiles(1):
+        _ = kept(X), kept(X)
+    assert len(seen) == 4
+
+
+def test_an_equal_ufunc_has_the_same_program() -> None:
+    def combine(x: Any, y: Any) -> Any:
+        return x * lax.exp(-y)
+
+    with pyjax.assert_compiles(1):
+        made = [jnp.frompyfunc(combine, 2, 1).accumulate(X) for _ in range(2)]
+    np.testing.assert_array_equal(*made)
+    others = [jnp.frompyfunc(combine, 2, 1, identity=i).reduce(X) for i in (1, 2)]
+    assert others[0] != others[1]
