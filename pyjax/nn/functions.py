@@ -417,6 +417,7 @@ def logsumexp(
     return out if keepdims else out.squeeze(axes)
 
 
+@one_program()
 def logmeanexp(
     x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
 ) -> Array:

@@ -19,6 +19,7 @@ from pyjax.lax.arithmetic import integer_power
 from pyjax.lax.special.bessel import unscaled_i0, unscaled_i1
 from pyjax.lax.special.common import in_float64
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
 
@@ -161,6 +162,7 @@ def fmod(x1: Any, x2: Any, /) -> Array:
     return lax.rem(x1, x2)
 
 
+@one_program(2)
 def divmod(x1: Any, x2: Any, /) -> tuple[Array, Array]:
     """(floor_divide(x1, x2), remainder(x1, x2)).
 
@@ -479,6 +481,7 @@ fmax = _nan_ignoring("fmax", operator.gt, "The larger of x1 and x2; a nan loses 
 fmin = _nan_ignoring("fmin", operator.lt, "The smaller of x1 and x2; a nan loses to a number.")
 
 
+@one_program()
 def i0(x: Any) -> Array:
     """Modified Bessel function of the first kind, order zero.
 

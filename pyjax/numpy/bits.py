@@ -9,6 +9,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.manipulation import moveaxis, ravel
 
 __all__ = ["packbits", "unpackbits"]
@@ -21,6 +22,7 @@ def _shifts(bitorder: str) -> np.ndarray:
     return places[::-1].copy() if bitorder == "big" else places
 
 
+@one_program()
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Booleans (or nonzero integers) packed eight to a uint8 along `axis`, padded with zeros.
 
@@ -45,6 +47,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     return moveaxis(packed, -1, axis)
 
 
+@one_program()
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:

@@ -14,6 +14,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
 from pyjax.numpy.arithmetic import remainder
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.searching import searchsorted
@@ -122,12 +123,18 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
             TypeError, f"Invalid number of spacing arguments {len(varargs)} for {axes=}"
         )
     util.check_arraylike("gradient", *spacings)
-    if varargs:
-        f, *spacings = util.promote_dtypes_inexact(f, *spacings)
-    else:
-        (f,) = util.promote_dtypes_inexact(f)
-    out = [_gradient_along(f, h, i) for h, i in zip(spacings, axes, strict=True)]
+    out = _gradients(f, spacings if varargs else None, axes)
     return out[0] if single or len(out) == 1 else out
+
+
+@partial(jit, static_argnames="axes", inline=True)
+def _gradients(f: Any, spacings: list[Any] | None, axes: tuple[int, ...]) -> list[Any]:
+    if spacings is None:
+        (f,) = util.promote_dtypes_inexact(f)
+        spacings = [1.0] * len(axes)
+    else:
+        f, *spacings = util.promote_dtypes_inexact(f, *spacings)
+    return [_gradient_along(f, h, i) for h, i in zip(spacings, axes, strict=True)]
 
 
 def _gradient_along(f: Any, h: Any, axis: int) -> Any:
@@ -157,6 +164,7 @@ def _gradient_along(f: Any, h: Any, axis: int) -> Any:
     return lax.concatenate(parts, axis)
 
 
+@one_program(3)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """Integral of samples `y` along `axis` by the trapezoid rule, at `x` or spacing `dx`.
 
@@ -263,6 +271,7 @@ def _interp(
     return out
 
 
+@one_program()
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * np.pi) -> Array:
     """`p` with jumps of more than half a `period` between neighbours removed along `axis`.
 

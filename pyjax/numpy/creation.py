@@ -467,6 +467,7 @@ def _broadcast_pair(a: Any, b: Any) -> tuple[Any, Any]:
     return util.broadcast_array(a, shape), util.broadcast_array(b, shape)
 
 
+@one_program(2)
 def geomspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Array:

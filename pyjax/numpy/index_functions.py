@@ -119,6 +119,7 @@ def take(
     )
 
 
+@one_program(2)
 def take_along_axis(
     arr: ArrayLike,
     indices: Any,
@@ -247,6 +248,7 @@ def place(arr: ArrayLike, mask: Any, vals: Any, *, inplace: bool = True) -> Arra
     return lax.reshape(select_where(flags, picked, flat), data.shape)
 
 
+@one_program(3)
 def put_along_axis(
     arr: ArrayLike,
     indices: Any,

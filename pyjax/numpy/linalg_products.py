@@ -12,6 +12,7 @@ from pyjax import lax
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import diagonals, linear_algebra, manipulation, util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.linalg_factorizations import as_matrices
 from pyjax.numpy.linalg_solvers import inv
 
@@ -144,6 +145,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return linear_algebra.outer(x1, x2)
 
 
+@one_program(2)
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Vector product of 3-d vectors along `axis`.
 

@@ -372,6 +372,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return lax.reshape(out, tuple(n * m for n, m in zip(a.shape, b.shape, strict=True)))
 
 
+@one_program(2)
 def cross(
     a: Any,
     b: Any,

@@ -10,6 +10,7 @@ from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.numpy import reductions, util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.searching import argmax, argmin
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
@@ -35,6 +36,7 @@ def _filled(a: Any, value: Any) -> Any:
     return select_where(_not_nan(a), a, np.asarray(value).astype(a.dtype))
 
 
+@one_program()
 def nansum(
     a: ArrayLike,
     axis: Any = None,
@@ -56,6 +58,7 @@ def nansum(
     return reductions.sum(a, axis, dtype, None, keepdims, initial, where)
 
 
+@one_program()
 def nanprod(
     a: ArrayLike,
     axis: Any = None,
@@ -126,6 +129,7 @@ def nanmin(
     return _nan_extreme("nanmin", reductions.min, np.inf, a, axis, keepdims, initial, where)
 
 
+@one_program()
 def nanmean(
     a: ArrayLike,
     axis: Any = None,
@@ -150,6 +154,7 @@ def nanmean(
     return reductions.mean(a, axis, dtype, None, keepdims, where=mask)
 
 
+@one_program()
 def nanvar(
     a: ArrayLike,
     axis: Any = None,
@@ -176,6 +181,7 @@ def nanvar(
     return reductions.var(a, axis, dtype, None, ddof, keepdims, where=mask, mean=mean)
 
 
+@one_program()
 def nanstd(
     a: ArrayLike,
     axis: Any = None,

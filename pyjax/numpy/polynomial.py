@@ -15,6 +15,7 @@ from pyjax.core.errors import new_error
 from pyjax.numpy import linalg, linear_algebra, reductions, util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.diagonals import vander
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.manipulation import atleast_1d, trim_zeros
 from pyjax.numpy.signal import convolve
 from pyjax.numpy.ufuncs import is_complex
@@ -178,6 +179,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     return grown / divisors.astype(p.dtype)
 
 
+@one_program()
 def poly(seq_of_zeros: Any) -> Array:
     """Coefficients of the polynomial with these roots, or of a matrix's characteristic one.
 
@@ -243,6 +245,7 @@ def _roots(p: Any) -> Any:
     return linalg.eigvals(lax.concatenate([first, util.as_array(shift)], 0))
 
 
+@one_program(2)
 def polyfit(
     x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
 ) -> Any:

@@ -11,6 +11,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array
 from pyjax.numpy import util
 from pyjax.numpy.arithmetic import i0
+from pyjax.numpy.eager import one_program
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
@@ -80,7 +81,12 @@ def kaiser(M: int, beta: Any) -> Array:
     size, n = _places("kaiser", M)
     if size <= 1:
         return lax.full((max(size, 0),), 1, n.dtype)
-    alpha = np.asarray(0.5 * (size - 1), n.dtype)
+    return _kaiser(n, beta)
+
+
+@one_program(2)
+def _kaiser(n: Any, beta: Any) -> Any:
+    alpha = np.asarray(0.5 * (n.shape[0] - 1), n.dtype)
     beta = util.convert(beta, n.dtype)
     inside = 1 - lax.square((n - alpha) / alpha)
     return i0(beta * lax.sqrt(lax.max(inside, lax.full_like(inside, 0)))) / i0(beta)

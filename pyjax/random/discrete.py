@@ -24,7 +24,7 @@ from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.errors import new_error
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
-from pyjax.random.keys import clone, key_impl, laid_out, scalar_key, split
+from pyjax.random.keys import clone, drawing_program, key_impl, laid_out, scalar_key, split
 from pyjax.random.sampling import Shape, as_shape, float_dtype, result_shape, uniform
 
 Array = Any
@@ -291,6 +291,7 @@ def _binomial(key: Array, n: Array, p: Array) -> Array:
     return jnp.where(rare | bad_n | bad_p | infinite, counts, trials - counts)
 
 
+@drawing_program(3)
 def multinomial(
     key: Any,
     n: Any,
@@ -324,12 +325,7 @@ def multinomial(
         "multinomial", None if shape is None else as_shape("multinomial", shape)[:-1], n, p[..., 0]
     )
     p = jnp.broadcast_to(p, (*batch, p.shape[-1]))
-    start = jnp.broadcast_to(n, batch)
-    return _multinomial(scalar_key("multinomial", key), start, p, kind, unroll)
-
-
-@partial(jit, static_argnames=("kind", "unroll"))
-def _multinomial(key: Array, n: Array, p: Array, kind: np.dtype, unroll: int) -> Array:
+    scalar = scalar_key("multinomial", key)
     weights = jnp.moveaxis(p, -1, 0)
     left = jnp.cumsum(weights[::-1], axis=0)[::-1]
     shares = weights / jnp.where(left == 0, 1, left)
@@ -339,6 +335,7 @@ def _multinomial(key: Array, n: Array, p: Array, kind: np.dtype, unroll: int) ->
         drawn = _binomial(subkey, left, jnp.clip(share, 0, 1))
         return left - drawn, drawn
 
-    steps = (split(key, weights.shape[0]), shares)
-    counts = lax.scan(take, n, steps, unroll=unroll)[1]
+    start = jnp.broadcast_to(n, batch)
+    steps = (split(scalar, weights.shape[0]), shares)
+    counts = lax.scan(take, start, steps, unroll=unroll)[1]
     return lax.convert_element_type(jnp.moveaxis(counts, 0, -1), kind)

@@ -17,7 +17,7 @@ from pyjax.core import dtypes
 from pyjax.core.errors import TypePromotionError, new_error
 from pyjax.core.structural import as_split
 from pyjax.numpy.util import check_arraylike, promote_dtypes_inexact
-from pyjax.random.keys import laid_out, scalar_key, split
+from pyjax.random.keys import drawing_program, laid_out, scalar_key, split
 from pyjax.random.sampling import (
     Shape,
     as_shape,
@@ -60,6 +60,7 @@ def _positive_uniform(key: Array, shape: Shape, kind: np.dtype) -> Array:
     return uniform(key, shape, kind, minval=dtypes.finfo(kind).tiny)
 
 
+@drawing_program(1)
 @laid_out
 def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Laplace with density exp(-|x|)/2.
@@ -73,6 +74,7 @@ def laplace(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
+@drawing_program(1)
 @laid_out
 def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard logistic: logit of a uniform value.
@@ -85,6 +87,7 @@ def logistic(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: An
     return lax.log(u) - lax.log1p(-u)
 
 
+@drawing_program(1)
 @laid_out
 def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard Cauchy: tan(π(u - 1/2)).
@@ -97,6 +100,7 @@ def cauchy(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any 
     return lax.tan(np.array(math.pi, kind) * (u - np.array(0.5, kind)))
 
 
+@drawing_program(2)
 @laid_out
 def pareto(
     key: Any, b: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
@@ -123,6 +127,7 @@ def rayleigh(
     return scale * lax.sqrt(-2 * lax.log(_positive_uniform(scalar, target, kind)))
 
 
+@drawing_program(3)
 def weibull_min(
     key: Any, scale: Any, concentration: Any, shape: Shape = (), dtype: Any = None
 ) -> Array:
@@ -138,6 +143,7 @@ def weibull_min(
     return scale * lax.pow(exponential(scalar, target, kind), 1 / concentration)
 
 
+@drawing_program(1)
 @laid_out
 def maxwell(key: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Maxwell: length of a standard normal vector in three dimensions.
@@ -166,6 +172,7 @@ def double_sided_maxwell(
     return maxwell(first, target, kind) * sign * jnp.asarray(scale, kind) + jnp.asarray(loc, kind)
 
 
+@drawing_program(2)
 @laid_out
 def lognormal(
     key: Any,
@@ -184,6 +191,7 @@ def lognormal(
     return lax.exp(normal(scalar, target, kind) * sigma)
 
 
+@drawing_program(2)
 @laid_out
 def geometric(
     key: Any, p: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
@@ -202,6 +210,7 @@ def geometric(
     return (lax.floor(lax.log(u) / lax.log1p(-jnp.broadcast_to(p, target))) + 1).astype(integer)
 
 
+@drawing_program(4)
 @laid_out
 def triangular(
     key: Any,
@@ -228,6 +237,7 @@ def triangular(
     return jnp.where(u < split_at, rising, falling)
 
 
+@drawing_program(2)
 @laid_out
 def wald(
     key: Any, mean: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
@@ -348,6 +358,7 @@ def loggamma(
     return _gamma(scalar, a, target, True)
 
 
+@drawing_program(3)
 @laid_out
 def beta(
     key: Any,
@@ -412,6 +423,7 @@ def chisquare(
     return 2 * gamma(scalar, df / 2, target, kind)
 
 
+@drawing_program(3)
 @laid_out
 def f(
     key: Any,
@@ -433,6 +445,7 @@ def f(
     return upper / (chisquare(denominator_key, dfden, target, kind) / dfden)
 
 
+@drawing_program(2)
 @laid_out
 def t(
     key: Any, df: Any, shape: Shape | None = None, dtype: Any = None, *, out_sharding: Any = None
@@ -447,6 +460,7 @@ def t(
     return normal(first, target, kind) * lax.sqrt(df / 2 / gamma(second, df / 2, target, kind))
 
 
+@drawing_program(2)
 @laid_out
 def generalized_normal(
     key: Any, p: Any, shape: Shape = (), dtype: Any = None, *, out_sharding: Any = None
@@ -464,6 +478,7 @@ def generalized_normal(
     return magnitude * rademacher(second, target, kind)
 
 
+@drawing_program(1)
 @laid_out
 def ball(
     key: Any,
@@ -489,6 +504,7 @@ def ball(
     return g / length[..., None]
 
 
+@drawing_program(3)
 @laid_out
 def multivariate_normal(
     key: Any,
@@ -535,6 +551,7 @@ def multivariate_normal(
     return jnp.broadcast_to(mean, out) + jnp.broadcast_to(deviations, out)
 
 
+@drawing_program(1)
 @laid_out
 def orthogonal(
     key: Any,

@@ -23,6 +23,7 @@ from pyjax.lax import key_movement as key_movement  # lets data movement take ke
 from pyjax.lax import random_keys
 from pyjax.lax.random_generators import PRNGImpl, prngs
 from pyjax.lax.reshard import laid_out_as
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import axis_items
 
 Array = Any
@@ -120,6 +121,16 @@ def _bad_key(name: str, key: Any, got: str) -> TypeError:
         f"a key is made by pyjax.random.key(seed), or is raw uint32{list(shape)} data",
         f"pyjax.random.{name}(pyjax.random.key(0), ...), with a new key for each use",
     )
+
+
+def _is_refused(key: Any) -> bool:
+    """Whether each call raises or warns for a key, which a program would do once."""
+    return options.legacy_prng_key.value != "allow" and not _is_typed(key)
+
+
+# A decorator of functions whose first argument is a key: outside of transformations they are one
+# program.
+drawing_program = functools.partial(one_program, otherwise=_is_refused)
 
 
 def scalar_key(name: str, key: Any) -> Array:

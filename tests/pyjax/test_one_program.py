@@ -23,6 +23,7 @@ Z = jnp.linspace(0.2, 0.7, 23)
 M = jnp.eye(7) + jnp.arange(49.0).reshape(7, 7) / 100
 H = M @ M.T
 B = jnp.linspace(0.0, 1.0, 7)
+P, Q = X[:21].reshape(7, 3), Y[:21].reshape(7, 3)
 
 DISTRIBUTIONS = [
     module
@@ -130,7 +131,58 @@ CALLS: dict[str, Callable[[], Any]] = {
     "detrend": lambda: signal.detrend(X),
     "map_coordinates": lambda: ndimage.map_coordinates(M, [B, B], 1),
     "vq": lambda: cluster.vq.vq(M, H),
-    "multinomial": lambda: random.multinomial(KEY, 20.0, B),
+    **{
+        f"random.{name}": lambda n=name, args=args: getattr(random, n)(KEY, *args)
+        for name, args in {
+            "ball": (3, 2, (5,)),
+            "beta": (X, 1.5),
+            "cauchy": ((23,),),
+            "f": (X, Y),
+            "generalized_normal": (3.0, (23,)),
+            "geometric": (X,),
+            "laplace": ((23,),),
+            "logistic": ((23,),),
+            "lognormal": (X,),
+            "maxwell": ((23,),),
+            "multinomial": (20.0, B),
+            "multivariate_normal": (B, H),
+            "orthogonal": (7,),
+            "pareto": (X,),
+            "t": (X,),
+            "triangular": (X, Y, Y + 1),
+            "wald": (X,),
+            "weibull_min": (2.0, 3.0, (23,)),
+        }.items()
+    },
+    "random.gamma": lambda: random.gamma(KEY, X),
+    "random.poisson": lambda: random.poisson(KEY, Y),
+    "cross": lambda: jnp.cross(P, Q),
+    "linalg.cross": lambda: jnp.linalg.cross(P, Q),
+    "divmod": lambda: jnp.divmod(X, Y),
+    "geomspace": lambda: jnp.geomspace(X, Y, 5),
+    "gradient": lambda: jnp.gradient(M),
+    "gradient spacings": lambda: jnp.gradient(X, Y),
+    "i0": lambda: jnp.i0(X),
+    "logmeanexp": lambda: pyjax.nn.logmeanexp(X),
+    "nanmean": lambda: jnp.nanmean(M, 1),
+    "nanprod": lambda: jnp.nanprod(X),
+    "nanstd": lambda: jnp.nanstd(X, ddof=1),
+    "nansum": lambda: jnp.nansum(M, axis=0, keepdims=True),
+    "nanvar": lambda: jnp.nanvar(X),
+    "packbits": lambda: jnp.packbits(BYTES),
+    "unpackbits": lambda: jnp.unpackbits(BYTES, count=9),
+    "poly": lambda: jnp.poly(B),
+    "polyfit": lambda: jnp.polyfit(X, Y, 2),
+    "put_along_axis": lambda: jnp.put_along_axis(X, PLACES, 9.0, 0, inplace=False),
+    "take_along_axis": lambda: jnp.take_along_axis(X, PLACES, 0),
+    "trapezoid": lambda: jnp.trapezoid(X, Y),
+    "scipy.integrate.trapezoid": lambda: pyjax.scipy.integrate.trapezoid(M, dx=0.5),
+    "unwrap": lambda: jnp.unwrap(X),
+    "kaiser": lambda: jnp.kaiser(23, 3.0),
+    # Some that were programs before.
+    "flip": lambda: jnp.flip(X),
+    "median": lambda: jnp.median(X),
+    "softmax": lambda: pyjax.nn.softmax(X),
     "logaddexp.reduce": lambda: jnp.logaddexp.reduce(M, axis=1),
     "logaddexp.reduce where": lambda: jnp.logaddexp.reduce(M, initial=0.0, where=M > 1),
     "maximum.accumulate": lambda: jnp.maximum.accumulate(X),
@@ -140,8 +192,17 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 KEY = random.key(0)
 PLACES = jnp.array([0, 2, 2])
+BYTES = jnp.arange(23, dtype="uint8")
 # Beside a program of their own, those of preparing arguments.
-MORE = {"leslie", "multinomial", "logaddexp.at", "logaddexp.reduce where", "rsf2csf"}
+MORE = {
+    "leslie",
+    "kaiser",
+    "median",
+    "random.poisson",
+    "logaddexp.at",
+    "logaddexp.reduce where",
+    "rsf2csf",
+}
 
 
 def waited(made: Any) -> Any:
@@ -247,3 +308,10 @@ def test_an_equal_ufunc_has_the_same_program() -> None:
     np.testing.assert_array_equal(*made)
     others = [jnp.frompyfunc(combine, 2, 1, identity=i).reduce(X) for i in (1, 2)]
     assert others[0] != others[1]
+
+
+def test_each_call_warns_of_a_raw_key() -> None:
+    with pyjax.legacy_prng_key("warn"):
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="Legacy uint32 key array"):
+                random.laplace(random.PRNGKey(0), (23,))
