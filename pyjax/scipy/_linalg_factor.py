@@ -78,14 +78,17 @@ def cho_solve(
     Array([2.], dtype=float32)
     """
     c, lower = c_and_lower
+    return _cho_solve(c, b, bool(lower))
+
+
+@one_program(2)
+def _cho_solve(c: ArrayLike, b: ArrayLike, lower: bool) -> Array:
     c, b = promote_args_inexact_ranks("cho_solve", c, b)
     _square("cho_solve", c)
 
     def one(c: Array, b: Array) -> Array:
         columns = b[:, None] if b.ndim == 1 else b
-        solve = partial(
-            lax.linalg.triangular_solve, left_side=True, lower=bool(lower), conjugate_a=True
-        )
+        solve = partial(lax.linalg.triangular_solve, left_side=True, lower=lower, conjugate_a=True)
         adjoint_first = not lower
         y = solve(c, columns, transpose_a=adjoint_first, conjugate_a=adjoint_first)
         x = solve(c, y, transpose_a=not adjoint_first, conjugate_a=not adjoint_first)
@@ -212,6 +215,7 @@ def lu_factor(
     return packed, pivots
 
 
+@one_program(2)
 def lu_solve(
     lu_and_piv: tuple[Array, ArrayLike],
     b: ArrayLike,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
@@ -34,6 +36,11 @@ def block_diag(*arrs: ArrayLike) -> Array:
                 "Arguments to block_diag must have at most 2 dimensions, "
                 f"got shape {block.shape} at argument {i}."
             )
+    return _block_diag(blocks)
+
+
+@partial(jit, inline=True)
+def _block_diag(blocks: list[Array]) -> Array:
     dtype = jnp.result_type(*blocks)
     columns = sum(b.shape[1] for b in blocks)
     rows, before = [], 0

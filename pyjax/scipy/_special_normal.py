@@ -279,7 +279,7 @@ def i0e(x: ArrayLike) -> Array:
 
 _i0 = custom_jvp(unscaled_i0)
 # Of the product, the derivative would be the difference of two infinities for large x.
-_i0.defjvps(lambda g, ans, x: g * i1(x))
+_i0.defjvps(lambda g, ans, x: g * unscaled_i1(x))
 
 
 @one_program(None)

@@ -92,6 +92,9 @@ CALLS: dict[str, Callable[[], Any]] = {
     **{name: lambda f=f, args=args: f(*args) for name, f, args in DENSITIES},
     **{name: lambda n=name, args=args: getattr(special, n)(*args) for name, args in SPECIAL},
     "cholesky": lambda: linalg.cholesky(H),
+    "block_diag": lambda: linalg.block_diag(M, H),
+    "cho_solve": lambda: linalg.cho_solve((H, True), B),
+    "lu_solve": lambda: linalg.lu_solve((M, PIVOTS), B),
     "det": lambda: linalg.det(M),
     "eigh": lambda: linalg.eigh(H),
     "expm": lambda: linalg.expm(M, max_squarings=8),
@@ -192,6 +195,7 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 KEY = random.key(0)
 PLACES = jnp.array([0, 2, 2])
+PIVOTS = jnp.arange(7)
 BYTES = jnp.arange(23, dtype="uint8")
 # Beside a program of their own, those of preparing arguments.
 MORE = {
