@@ -16,10 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, memory_type, register_type, vector
+from xla_backend.process.lazy import lazy
 from xla_backend.program.ir import (
     Copy,
     Element,
@@ -35,6 +38,7 @@ from xla_backend.program.ir import (
     Undefined,
     While,
     all_steps,
+    inner_steps,
     launched_buffers,
     passed_buffers,
 )
@@ -46,6 +50,10 @@ from xla_backend.targets.cpu.routines.contracts import ROUTINES
 _MOST_REGISTERS, _MOST_TOGETHER = 4, 24
 # Elements that are handed on one by one.
 _MOST_APART = 8
+# Registers of arrays that change, some of which may turn out to be memory.
+_MOST_CANDIDATES = 32
+# Loops inside each other: each is gone through twice for each round of the one around it.
+_DEEPEST = 4
 _HELD_SPACES = frozenset({Space.ARGUMENT, Space.OUTPUT, Space.TEMP, Space.CONSTANT})
 _SIMPLE = (Copy, If, Launch, Library, Undefined, While)
 
@@ -134,12 +142,17 @@ class HeldArrays:
 
     def of_loop(self, loop: While, most_steps: int) -> Held:
         """`most_steps`: of one block of steps in the loop, which is one function then."""
+        if self._depths[id(loop)] > _DEEPEST:
+            return NOTHING
         for step in all_steps((loop,)):
             if not isinstance(step, _SIMPLE) or _longest_block(step) > most_steps:
                 return NOTHING
         in_memory: set[Place] = set()
-        candidates = {a.place for a in self._all_accesses((loop,)) if a.in_place}
-        candidates = {p for p in candidates if self._may_be_held(p)}
+        accesses = [*self._all_accesses((loop,))]
+        candidates = {p for p in {a.place for a in accesses if a.in_place} if self._may_be_held(p)}
+        changing = {a.place for a in accesses if a.written} & candidates
+        if sum(map(self._registers, changing)) > _MOST_CANDIDATES:
+            return NOTHING  # they would not fit; each of them would be compared with all others
         while True:
             walk = _Walk(self, candidates - in_memory)
             found = walk.loop(loop)
@@ -147,7 +160,7 @@ class HeldArrays:
                 break
             in_memory |= walk.conflicts
         kept = candidates - in_memory
-        written = {a.place for a in self._all_accesses((loop,)) if a.written} & kept
+        written = changing & kept
         return self._as_many_as_fit(loop, kept, written, found, walk.read_first)
 
     def _as_many_as_fit(
@@ -163,11 +176,10 @@ class HeldArrays:
             kept = written
         if not written or sum(map(self._registers, kept)) > _MOST_TOGETHER:
             return NOTHING
-        after = [a.place for a in self._outside(loop) if not a.written]
         stored = {
             p
             for p in dirty & kept
-            if p.space is not Space.TEMP or p in read_first or any(map(p.overlaps, after))
+            if p.space is not Space.TEMP or p in read_first or self._is_read_outside(loop, p)
         }
         carried = written & (read_first | stored)
         order = lambda places: tuple(sorted(places, key=_order))
@@ -217,22 +229,47 @@ class HeldArrays:
         for step in all_steps(steps):
             yield from self.accesses(step)
 
-    def _outside(self, loop: While) -> Iterator[Access]:
-        """The accesses of all steps of the program but those of a loop."""
-        program = self._program
-        for steps in (program.steps, *program.procedures.values()):
-            yield from self._but(steps, loop)
+    def _is_read_outside(self, loop: While, place: Place) -> bool:
+        """Whether steps that are not in a loop read, at least partly, what lies in TEMP there."""
+        starts, ends, numbers = self._temp_reads
+        first = self._numbers[id(loop)]
+        behind = first + sum(1 for _ in all_steps((loop,)))
+        overlaps = (starts < place.offset + place.size) & (place.offset < ends)
+        return bool((overlaps & ((numbers < first) | (behind <= numbers))).any())
 
-    def _but(self, steps: Steps, loop: While) -> Iterator[Access]:
-        for step in steps:
-            if step is loop:
-                continue
-            yield from self.accesses(step)
-            if isinstance(step, While):
-                yield from self._but((*step.condition, *step.body), loop)
-            elif isinstance(step, If):
-                for branch in step.branches:
-                    yield from self._but(branch, loop)
+    @lazy
+    def _numbers(self) -> dict[int, int]:
+        """Of all steps, outer before inner."""
+        return {id(step): number for number, step in enumerate(self._all_steps())}
+
+    @lazy
+    def _depths(self) -> dict[int, int]:
+        """How many loops there are inside each other from a step on."""
+        depths: dict[int, int] = {}
+        for step in reversed([*self._all_steps()]):
+            inner = [depths[id(s)] for steps in inner_steps(step) for s in steps]
+            depths[id(step)] = max(inner, default=0) + isinstance(step, While)
+        return depths
+
+    @lazy
+    def _temp_reads(self) -> np.ndarray:
+        """Where what is read of TEMP begins, where it ends, and the number of the step."""
+        rows = [
+            (place.offset, place.offset + place.size, number)
+            for number, step in enumerate(self._all_steps())
+            for place in self._read_by(step)
+            if place.space is Space.TEMP
+        ]
+        return np.array(rows, np.int64).reshape(-1, 3).T
+
+    def _read_by(self, step: Step) -> Iterator[Place]:
+        if isinstance(step, While):
+            yield place_of(step.predicate)
+        yield from (access.place for access in self.accesses(step) if not access.written)
+
+    def _all_steps(self) -> Iterator[Step]:
+        for steps in (self._program.steps, *self._program.procedures.values()):
+            yield from all_steps(steps)
 
     def accesses(self, step: Step) -> Iterator[Access]:
         """What a step itself reads and then writes."""
