@@ -46,7 +46,7 @@ def erf(x: ArrayLike) -> Array:
 
 @one_program(None)
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), accurate for large x; float32 to 5 units in the last place.
+    """1 - erf(x), accurate for large x; float32 to 5.1 units in the last place.
 
     >>> erfc(0.0)
     Array(1., dtype=float32, weak_type=True)

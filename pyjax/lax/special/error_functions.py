@@ -120,7 +120,7 @@ erfc_p: Primitive = define_unary(
 
 
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), with full relative accuracy where it is tiny: float32 to 5 units in the last
+    """1 - erf(x), with full relative accuracy where it is tiny: float32 to 5.1 units in the last
     place.
 
     >>> lax.erfc(0.0)
