@@ -133,6 +133,8 @@ def unique(
             fill_value,
             wanted,
         )
+    if size is None:  # what is computed from it may be on every device, or not
+        util.check_readable(x)
     with_order = return_index or return_inverse
     ordered, order, starts = _sorted_rows(moved, bool(equal_nan), with_order)
     shapes = (moved.shape[1:], original if flatten else (n,))

@@ -594,6 +594,25 @@ def named(name: str, doc: str) -> Callable[[Callable[..., Any]], Callable[..., A
     return decorate
 
 
+def check_readable(x: Any) -> None:
+    """That this process can have the value of an array.
+
+    Raises:
+      RuntimeError: devices of other processes have parts of it.
+    """
+    if type(x) is DeviceArray and not (x.is_fully_addressable or x.is_readable):
+        raise new_error(
+            RuntimeError,
+            "A value is needed to go on, for one to know how large a result is, and it spans "
+            f"non-addressable (non process local) devices: {x.aval.str_short()}.",
+            "devices of other processes have parts of it, and no process has all",
+            "where results have as many elements as values say, give their number: "
+            "jnp.nonzero(x, size=n), jnp.unique(x, size=n), jnp.where(mask, x, 0) for x[mask], "
+            "jnp.repeat(x, counts, total_repeat_length=n); or bring the whole array to each "
+            "process: multihost_utils.process_allgather(x, tiled=True)",
+        )
+
+
 def concrete_or_none(x: Any) -> np.ndarray | None:
     """The value of `x` as a NumPy array, or None if it is traced.
 
@@ -605,17 +624,7 @@ def concrete_or_none(x: Any) -> np.ndarray | None:
     value = to_concrete_value(x)
     if value is None:
         return None
-    if type(value) is DeviceArray and not (value.is_fully_addressable or value.is_readable):
-        raise new_error(
-            RuntimeError,
-            "A value is needed to go on, for one to know how large a result is, and it spans "
-            f"non-addressable (non process local) devices: {value.aval.str_short()}.",
-            "devices of other processes have parts of it, and no process has all",
-            "where results have as many elements as values say, give their number: "
-            "jnp.nonzero(x, size=n), jnp.unique(x, size=n), jnp.where(mask, x, 0) for x[mask], "
-            "jnp.repeat(x, counts, total_repeat_length=n); or bring the whole array to each "
-            "process: multihost_utils.process_allgather(x, tiled=True)",
-        )
+    check_readable(value)
     return np.asarray(value)
 
 
