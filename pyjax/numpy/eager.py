@@ -110,7 +110,9 @@ def _are_settings(values: Iterable[Any]) -> bool:
 
 
 _WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
-_WIDE_NAMES = frozenset("lLqQ") | {name for d in _WIDE for name in (d.name, d.str[1:], d.char)}
+_WIDE_NAMES = {name for name, kind in np.sctypeDict.items() if np.dtype(kind) in _WIDE} | {
+    name for d in _WIDE for name in (d.name, d.str[1:], d.char)
+}
 
 
 @functools.lru_cache(maxsize=512, typed=True)

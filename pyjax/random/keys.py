@@ -124,8 +124,10 @@ def _bad_key(name: str, key: Any, got: str) -> TypeError:
 
 
 def _is_refused(key: Any) -> bool:
-    """Whether each call raises or warns for a key, which a program would do once."""
-    return options.legacy_prng_key.value != "allow" and not _is_typed(key)
+    """Whether each call raises or warns for a key, which a program would do once, or not at all."""
+    if _is_typed(key):
+        return False
+    return options.legacy_prng_key.value != "allow" or not getattr(key, "shape", ())
 
 
 # A decorator of functions whose first argument is a key: outside of transformations they are one

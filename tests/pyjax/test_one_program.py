@@ -3,7 +3,9 @@ arguments: the second call compiles nothing."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyjax.numpy as jnp
 from pyjax import lax, random
 from pyjax.numpy.eager import one_program, program_of
 from pyjax.scipy import cluster, fft, linalg, ndimage, signal, special, stats
+from tests.own_cache import own_cache
 
 # Sizes that no other test has: what is counted below is compiled here.
 X = jnp.linspace(0.1, 0.9, 23)
@@ -319,3 +322,21 @@ def test_each_call_warns_of_a_raw_key() -> None:
         for _ in range(2):
             with pytest.warns(UserWarning, match="Legacy uint32 key array"):
                 random.laplace(random.PRNGKey(0), (23,))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "double", "complex", "uint", "long", np.float64])
+def test_each_call_warns_of_a_dtype_that_it_does_not_get(dtype: Any) -> None:
+    x = jnp.ones(3)
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="not available"):
+            jnp.nansum(x, dtype=dtype)
+
+
+def test_constants_of_half_precision_are_looked_at_without_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones = np.ones(5, np.float16)
+    pyjax.clear_caches()
+    with own_cache(tmp_path, monkeypatch), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(special.gammasgn(jnp.asarray(ones)), ones)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -26,6 +28,10 @@ _FEW = 50_000
 _limit = _MOST_UNSEEN
 _unseen = 0
 _is_left_alone = not _HAS_LISTS
+# Threads that have switched the collector off, and the thresholds that others have changed: a child
+# that is forked meanwhile has none of these threads.
+_switched_off: set[int] = set()
+_changed: dict[int, tuple[int, int, int]] = {}
 
 
 def without_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -38,8 +44,10 @@ def without_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P
     >>> without_collections(gc.isenabled), gc.isenabled()
     (False, True)
     """
-    collecting = gc.isenabled()
+    collecting, me = gc.isenabled(), threading.get_ident()
     try:
+        if collecting:
+            _switched_off.add(me)
         gc.disable()
         return function(*args, **kwargs)
     finally:
@@ -48,6 +56,7 @@ def without_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P
                 _make_old()
             finally:
                 gc.enable()
+                _switched_off.discard(me)
 
 
 def with_few_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -61,16 +70,38 @@ def with_few_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _
     before = gc.get_threshold()
     if not 0 < before[0] < _FEW or not gc.isenabled():  # another one is running, perhaps
         return function(*args, **kwargs)
-    few = (_FEW, *before[1:])
+    few, me = (_FEW, *before[1:]), threading.get_ident()
     try:
+        _changed[me] = before
         gc.set_threshold(*few)
         return function(*args, **kwargs)
     finally:
-        if gc.get_threshold() == few:  # else the function has chosen others
-            try:
+        ours = True  # else the function has chosen others
+        try:
+            ours = gc.get_threshold() == few
+            if ours:
                 _make_old()
-            finally:
+        finally:
+            if ours:
                 gc.set_threshold(*before)
+            _changed.pop(me, None)
+
+
+def _after_fork_in_child() -> None:
+    """End what threads were doing that are not here."""
+    me = threading.get_ident()
+    if me not in _switched_off and _switched_off:
+        gc.enable()
+    for thread, before in _changed.items():
+        if thread != me and gc.get_threshold() == (_FEW, *before[1:]):
+            gc.set_threshold(*before)
+    _switched_off.intersection_update({me})
+    for thread in _changed.keys() - {me}:
+        del _changed[thread]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def _make_old() -> None:

@@ -364,6 +364,11 @@ def test_other_uses_of_the_key(name: str) -> None:
     "call, error, message",
     [
         (lambda: random.normal(0), TypeError, r"normal needs a random key, got 0"),
+        (
+            lambda: random.laplace(2**40),
+            TypeError,
+            r"laplace needs a random key, got 1099511627776",
+        ),
         (lambda: random.normal(jnp.zeros(3)), TypeError, r"random key, got float32\[3\]"),
         (
             lambda: random.normal(random.split(KEY)),

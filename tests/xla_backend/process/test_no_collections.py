@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import sysconfig
+import threading
 import weakref
 
 import pytest
@@ -134,3 +136,49 @@ def test_thresholds_are_back_after_an_error():
     with pytest.raises(ZeroDivisionError):
         with_few_collections(lambda: 1 / 0)
     assert gc.get_threshold() == before
+
+
+def test_an_interrupt_at_the_end_leaves_no_thresholds(monkeypatch):
+    """A handler's exception comes after a call, here that of what looks at the thresholds."""
+    before = gc.get_threshold()
+    calls = []
+
+    class Collector:
+        def __getattr__(self, name):
+            return getattr(gc, name)
+
+        def get_threshold(self):
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return gc.get_threshold()
+
+    monkeypatch.setattr(no_collections, "gc", Collector())
+    with pytest.raises(KeyboardInterrupt):
+        with_few_collections(Node)
+    assert gc.get_threshold() == before and len(calls) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("during", [without_collections, with_few_collections])
+def test_children_collect_as_ever(during):
+    """Whatever another thread was doing when they were forked, and what the forking one does."""
+    before, began, done = gc.get_threshold(), threading.Event(), threading.Event()
+
+    def state_of_child():
+        child = os.fork()
+        if child == 0:
+            os._exit(gc.isenabled() + 2 * (gc.get_threshold() == before))
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    thread = threading.Thread(target=during, args=(lambda: (began.set(), done.wait(60)),))
+    thread.start()
+    try:
+        assert began.wait(60)
+        assert state_of_child() == 3
+    finally:
+        done.set()
+        thread.join()
+    # Who forks in the middle goes on there.
+    assert during(state_of_child) == (2 if during is without_collections else 1)
+    assert gc.isenabled() and gc.get_threshold() == before

@@ -164,7 +164,7 @@ def _may_be_a_size(dtype: str, bits: bytes) -> bool:
     value = np.frombuffer(bits, dtype)[0]
     if value.dtype.kind not in "fc":
         return True
-    size = abs(value)
+    size = float(abs(value))  # 1e5 is no float16
     return not (size == 0 or 1e-5 < size < 1e5)
 
 
