@@ -11,6 +11,8 @@ from pyjax import lax
 from pyjax import numpy as jnp
 from pyjax.runtime import dispatch, shape_generic
 from pyjax.runtime.shape_axes import NO_NUMBERS, axes_of
+from tests.own_cache import own_cache
+from xla_backend.targets.cpu import size_classes
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 # Programs of an array of any shape with two axes or more.
@@ -278,6 +280,20 @@ def test_a_class_without_code_is_not_kept(recwarn):
         pyjax.clear_caches()
     unusual(x[:, :50])
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("known", [1, 2, 5])
+def test_the_first_sizes_of_a_process_are_kept(known, tmp_path, monkeypatch):
+    """However many there were on disk: another process looks for their order no more."""
+    with own_cache(tmp_path, monkeypatch):
+        sizes = [(4, 90 + n) for n in range(known)]
+        for shapes in (sizes, [(4, 300)]):
+            pyjax.clear_caches()
+            for shape in shapes:
+                jnp.sum(np.ones(shape, np.float32), axis=-1)
+        pyjax.clear_caches()
+        monkeypatch.setattr(size_classes, "_make_compiler", lambda *_: pytest.fail("compiled"))
+        assert jnp.sum(np.ones((4, 300), np.float32), axis=-1).tolist() == [300] * 4
 
 
 def test_threads_that_meet_sizes_at_once():

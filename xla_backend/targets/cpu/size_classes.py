@@ -121,6 +121,7 @@ class SizeClasses:
         self._keep = keep
         self._codes: list[_Code] = []
         self._by_sizes: dict[tuple[int, ...], _Code | None] = {}
+        self._found = 0  # sizes that were not known
         if known is None:
             self.parameters, self.outputs = _taken_and_given(source.module)
             _ = self._compiler
@@ -160,8 +161,10 @@ class SizeClasses:
         if order != ():
             if len(self._by_sizes) < _MOST_SIZES:
                 self._by_sizes[sizes] = code
-            # Not for each of many sizes: a file is written.
-            is_new = is_new or len(self._by_sizes).bit_count() == 1
+            # Not for each of many sizes: a file is written. What was known at the start does not
+            # count, or the first sizes of a process might be found anew by all others.
+            self._found += 1
+            is_new = is_new or self._found.bit_count() == 1
         if is_new:
             self._keep(self.facts(), [c.object_code for c in self._codes])
         return code
