@@ -517,8 +517,6 @@ def test_cholesky():
     close(run("f32[2,3,3] cholesky()", spd), np.linalg.cholesky(spd).swapaxes(1, 2))
     bad = run("f32[2,2] cholesky(), lower=true", np.array([[1, 2], [2, 1]], np.float32))
     assert np.isnan(np.diag(bad)).all()
-    half = run("f32[2,2] cholesky(), lower=true", np.array([[4, np.nan], [np.nan] * 2], np.float32))
-    np.testing.assert_array_equal(half, [[np.nan, 0], [np.nan, np.nan]])
 
 
 @pytest.mark.parametrize("lower", [True, False])

@@ -51,12 +51,9 @@ def cholesky(node: Instruction, x: np.ndarray) -> np.ndarray:
     result = np.empty(wide.shape, wide.dtype)
     for index in np.ndindex(wide.shape[:-2]):
         try:
-            factor = np.linalg.cholesky(wide[index])
+            result[index] = np.linalg.cholesky(wide[index])
         except np.linalg.LinAlgError:
-            factor = np.full(wide.shape[-2:], np.nan)
-        # Some LAPACKs go on behind a pivot that is NaN.
-        is_one = not np.isnan(np.diagonal(factor)).any()
-        result[index] = factor if is_one else np.tril(np.full(wide.shape[-2:], np.nan))
+            result[index] = np.tril(np.full(wide.shape[-2:], np.nan))
     if not a.lower:
         result = np.conj(np.swapaxes(result, -1, -2))
     return convert_array(result, type_of(x))
