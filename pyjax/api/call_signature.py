@@ -173,15 +173,6 @@ class CallSignature:
                 raise self._unhashable(where, value, error) from error
         return tuple(parts)
 
-    @staticmethod
-    def has_key(static: Static) -> bool:
-        """Whether the static part has a hash."""
-        try:
-            hash(static)
-        except TypeError:
-            return False
-        return True
-
     def static_key_if_any(self, static: Static) -> Hashable | None:
         """`static_key`, or None if a static argument has no hash."""
         try:

@@ -265,7 +265,7 @@ class PjitFunction:
                 return self._fun(*args, **kwargs)
             if self._is_spliced:
                 values = spliced_arguments(leaves)
-                if values is not None and self._signature.has_key(static):
+                if values is not None and self._signature.static_key_if_any(static) is not None:
                     return self._splice(values, in_tree, static)
             return self._stage(leaves, in_tree, static)
         arrays = [

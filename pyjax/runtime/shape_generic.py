@@ -10,7 +10,7 @@ for axes of any sizes (`shape_axes`). Below dispatch: deals in avals and executa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from pyjax.runtime.module_sources import module_source, tell_of_lowering
 from pyjax.runtime.shape_axes import STAND_INS, axes_of
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.runtime.client import AbstractClient, LoadedExecutable
 
@@ -49,6 +50,7 @@ _TINY = 1 << 8
 _SMALL = 1 << 11
 _LONG_ROW = 16
 
+M = TypeVar("M")
 Maker = Callable[[int], LoadedExecutable | None]
 _makers: BoundedCache[Any, Maker | None] = BoundedCache(
     Budget("programs of any length", entries=512)
@@ -110,10 +112,9 @@ def _find_for_axes(
 
     def compile_it() -> AxesMaker | None:
         source = module_source(name, lower, "axes", axes.structure, client.platform)
-        with compiling(source.name, client):
-            maker = client.compile_size_classes(source, stand_ins, options)
-            tell_of_lowering(source)
-            return maker
+        return _compiled(
+            source, client, lambda: client.compile_size_classes(source, stand_ins, options)
+        )
 
     # Options decide how random bits are made.
     key = (axes.structure, client, options, trace_context())
@@ -249,8 +250,13 @@ def _compile(
         return hlo.lower_jaxpr_to_module(generic, name, caller=caller)
 
     source = module_source(name, lower, "elementwise", structure, client.platform)
+    return _compiled(source, client, lambda: client.compile_elementwise(source, options))
+
+
+def _compiled(source: ModuleSource, client: AbstractClient, find: Callable[[], M]) -> M:
+    """What is compiled of a source, or found; listeners are told of both stages."""
     with compiling(source.name, client):
-        maker = client.compile_elementwise(source, options)
+        maker = find()
         tell_of_lowering(source)
         return maker
 
