@@ -28,6 +28,7 @@ from xla_backend.targets.cpu.routines import (
     small_reflectors,
     small_singular,
     sort,
+    threaded,
     transpose_shuffles,
     transposes,
     workspace,
@@ -58,6 +59,7 @@ _SUBJECTS = (
     transpose_shuffles,
     transposes,
     workspace,
+    threaded,
 )
 
 # Characters of a module beside the longest function: LLVM takes 2 ms for one with next to nothing.

@@ -1,0 +1,147 @@
+"""Threaded code as object code: instructions in, an object file out.
+
+A program's first code is threaded: a table of words, in which each instruction is the address of a
+handler and its operands. Handlers are machine code that was compiled ahead (`routines.threaded`):
+each does its work on a frame of memory and jumps to the handler of the next instruction. So there
+is nothing to compile, and the table is data with references, which are resolved like those of any
+object code (`llvm.loader`): it is linked, kept on disk and loaded in the same way.
+
+    asm = Assembler()
+    frame = Frame()
+    x = frame.slot(8)
+    asm.emit("pyjax_threaded_constant", x, 7)
+    ...
+    asm.object()            # bytes of an ELF object
+
+Operands are words: numbers (offsets of slots in the frame, constants), addresses of symbols
+(`Symbol`), or of places of the table itself (`Label`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xla_backend.targets.cpu.threaded.object_file import Reference, data_object
+
+WORD = 8
+# Of frames, and of slots that hold vectors.
+ALIGNMENT = 64
+_MASK = (1 << 64) - 1
+
+
+class Symbol(NamedTuple):
+    """The address of something that is not part of the table."""
+
+    name: str
+
+
+class Label:
+    """A place of the table: where it is, is known once it is `place`d."""
+
+    __slots__ = ("word",)
+
+    def __init__(self) -> None:
+        self.word: int | None = None
+
+
+Word = int | Symbol | Label
+
+
+class Frame:
+    """The memory of one activation of a piece of threaded code."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def slot(self, nbytes: int = WORD, alignment: int | None = None) -> int:
+        """The offset of a new slot; of a vector's size it begins where registers do."""
+        alignment = alignment or (WORD if nbytes <= WORD else ALIGNMENT)
+        offset = -(-self.size // alignment) * alignment
+        self.size = offset + -(-nbytes // WORD) * WORD
+        return offset
+
+
+class Assembler:
+    """The table of one program."""
+
+    def __init__(self) -> None:
+        self._words: list[Word] = []
+        self._constants: dict[tuple[bytes, int], Label] = {}
+        self._exports: dict[str, Label] = {}
+
+    def emit(self, handler: str, *operands: Word) -> None:
+        """One instruction: the handler of this symbol, and its operands."""
+        self._words.append(Symbol(handler))
+        self._words.extend(operands)
+
+    def label(self) -> Label:
+        """A place that is not known yet."""
+        return Label()
+
+    def place(self, label: Label | None = None) -> Label:
+        """Let a label be the place of what is emitted next."""
+        label = label or Label()
+        assert label.word is None, "a label has one place"
+        label.word = len(self._words)
+        return label
+
+    def words(self, words: Sequence[Word]) -> Label:
+        """A table of words, which is no code: code must not run into it."""
+        start = self.place()
+        self._words.extend(words)
+        return start
+
+    def subroutine(self, code: Label, frame: Frame) -> Label:
+        """What says how a piece of code is run: the bytes of its frame, and where it begins."""
+        return self.words([-(-frame.size // ALIGNMENT) * ALIGNMENT, code])
+
+    def constant(self, data: bytes, alignment: int = ALIGNMENT) -> Label:
+        """Where bytes lie that do not change; equal ones once."""
+        key = (data, alignment)
+        if key not in self._constants:
+            self._constants[key] = Label()
+        return self._constants[key]
+
+    def export(self, name: str, label: Label) -> None:
+        """Let others know a place under a name."""
+        self._exports[name] = label
+
+    @property
+    def symbols(self) -> list[str]:
+        """What the table refers to outside, each once, in order."""
+        return list({word.name: None for word in self._words if isinstance(word, Symbol)})
+
+    def object(self) -> bytes:
+        """The table as an object file, with its constants behind it. It is data that may be written,
+        so that what it `export`s can be changed."""
+        size = WORD * len(self._words)
+        places: dict[Label, int] = {}
+        constants = []
+        for (data, alignment), label in self._constants.items():
+            padding = -size % alignment
+            constants += [b"\0" * padding, data]
+            places[label] = size + padding
+            size += padding + len(data)
+        numbers: list[int] = []
+        references: list[Reference] = []
+        for at, word in enumerate(self._words):
+            if isinstance(word, int):
+                numbers.append(word & _MASK)
+                continue
+            numbers.append(0)
+            if isinstance(word, Symbol):
+                references.append(Reference(WORD * at, word.name, 0))
+            else:
+                references.append(Reference(WORD * at, None, _offset(word, places)))
+        content = struct.pack(f"<{len(numbers)}Q", *numbers) + b"".join(constants)
+        exports = {name: _offset(label, places) for name, label in self._exports.items()}
+        return data_object(content, references, exports)
+
+
+def _offset(label: Label, places: dict[Label, int]) -> int:
+    if label in places:
+        return places[label]
+    assert label.word is not None, "a label that was never placed"
+    return WORD * label.word
