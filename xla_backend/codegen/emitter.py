@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from xla_backend.codegen.indices import step_of
+from xla_backend.codegen.operations import operation
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter, Var
@@ -22,7 +23,6 @@ from xla_backend.kernels.ir import (
     Carry,
     Compute,
     Constant,
-    Contraction,
     If,
     IndexValue,
     InRange,
@@ -36,10 +36,6 @@ from xla_backend.kernels.ir import (
 from xla_backend.llvm import elemental
 from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
-
-# What a machine can do with the operation next to it, and for which types.
-_FUSED = {Opcode.MULTIPLY: "fmul", Opcode.ADD: "fadd"}
-_FUSED_TYPES = (PrimitiveType.F32, PrimitiveType.F64)
 
 
 class AbstractKernelEmitter(ABC):
@@ -160,29 +156,8 @@ class AbstractKernelEmitter(ABC):
 
     def operation(self, s: Compute, operands: Sequence[str], lanes: int) -> str:
         """Code for an elementwise operation on `lanes` lanes of a vector."""
-        w, opcode, source = self.w, s.opcode, s.operands[0].type
-        if opcode is Opcode.COMPARE:
-            a = s.attributes
-            return elemental.emit_compare(
-                w, a.direction.value, source, lanes, operands[0], operands[1], a.total_order
-            )
-        if opcode is Opcode.SELECT:
-            return elemental.emit_select(w, s.result.type, lanes, *operands)
-        if opcode is Opcode.CONVERT:
-            return elemental.emit_convert(w, source, s.result.type, lanes, operands[0])
-        if opcode is Opcode.CLAMP:
-            return elemental.emit_clamp(w, s.result.type, lanes, *operands)
-        if opcode is Opcode.BITCAST_CONVERT:
-            return elemental.emit_bitcast_convert(w, source, s.result.type, lanes, operands[0])
-        if opcode is Opcode.REDUCE_PRECISION:
-            a = s.attributes
-            return elemental.emit_reduce_precision(
-                w, source, lanes, operands[0], a.exponent_bits, a.mantissa_bits
-            )
-        if isinstance(s.attributes, Contraction) and source in _FUSED_TYPES:
-            contracted = f"{_FUSED[opcode]} contract"
-            return w.op(contracted, vector(register_type(source), lanes), *operands)
-        return elemental.emit(w, opcode.value, source, lanes, *operands)
+        source = s.operands[0].type
+        return operation(self.w, s.opcode, s.attributes, source, s.result.type, lanes, operands)
 
     def converted_index(self, type: PrimitiveType, ty: str, text: str, lanes: int) -> str:
         """An index, whose LLVM type is `ty`, as a value of an element type."""

@@ -10,10 +10,7 @@ from xla_backend.kernels.ir import (
     BufferRole,
     Kernel,
     Loop,
-    LoopKind,
     Statement,
-    Store,
-    walk,
 )
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
@@ -21,6 +18,7 @@ from xla_backend.program.ir import launched_buffers, passed_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
 from xla_backend.targets.cpu.held_kernels import HeldKernelEmitter
 from xla_backend.targets.cpu.held_registers import Register
+from xla_backend.targets.cpu.kernel_stages import stage_groups
 
 # A kernel without loops and with fewer statements than this is emitted where it is called.
 _INLINE_STATEMENTS = 48
@@ -73,20 +71,7 @@ class KernelFunctions:
 
     def _emit(self, kernel: Kernel) -> list[StageFunction]:
         """Functions of the stages, each with the common loop-free statements they need."""
-        groups: list[tuple[list[Statement], Loop | None]] = []
-        shared: list[Statement] = []
-        for stage in kernel.stages:
-            pure = not any(isinstance(s, Store) for s in walk([stage]))
-            if pure:
-                shared.append(stage)
-                for statements, _ in groups:
-                    statements.append(stage)
-                continue
-            grid = stage if isinstance(stage, Loop) and stage.kind is LoopKind.GRID else None
-            if grid is None and groups and groups[-1][1] is None:
-                groups[-1][0].append(stage)
-            else:
-                groups.append(([*shared, stage], grid))
+        groups = stage_groups(kernel)
         result = []
         for n, (statements, grid) in enumerate(groups):
             name = function_name(kernel, n if len(groups) > 1 else None)

@@ -29,6 +29,10 @@ from xla_backend.targets.cpu.routines import (
     small_singular,
     sort,
     threaded,
+    threaded_conversions,
+    threaded_elementwise,
+    threaded_index,
+    threaded_memory,
     transpose_shuffles,
     transposes,
     workspace,
@@ -60,6 +64,10 @@ _SUBJECTS = (
     transposes,
     workspace,
     threaded,
+    threaded_elementwise,
+    threaded_index,
+    threaded_conversions,
+    threaded_memory,
 )
 
 # Characters of a module beside the longest function: LLVM takes 2 ms for one with next to nothing.

@@ -1,7 +1,8 @@
-"""What runs threaded code (`targets.cpu.threaded`): how its handlers are written, and who calls them.
+"""What runs threaded code (`targets.cpu.threaded`): how handlers are written, and who calls them.
 
   void pyjax_threaded_block(ptr context, i64 block)         a stage of a kernel
-  void pyjax_threaded_called<n>(ptr data, ptr own, i64...)  a kernel that a routine calls, with n integers
+  void pyjax_threaded_called<n>(ptr data, ptr own, i64...)  a kernel that a routine calls, with n
+                                                            integers
   i32 pyjax_threaded_entry(ptr code, ptr args, ptr outs, ptr arena)    a program
 
 Each takes the frame of a piece of code on the stack, puts its own arguments there, and goes to the
@@ -16,27 +17,28 @@ from collections.abc import Sequence
 
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.threaded_names import (
+    ARENA,
+    ARGUMENTS,
+    BLOCK,
+    CALLED_PARAMETERS,
+    CONTEXT,
+    ENTRY,
+    NUMBER,
+    OPTIMISED,
+    OUTPUTS,
+    OWN,
+    PARAMETERS,
+    PREFIX,
+    PROGRAM,
+    RETURN,
+    STATUS,
+    called,
+)
 
-PREFIX = "pyjax_threaded_"
-BLOCK, ENTRY, RETURN = f"{PREFIX}block", f"{PREFIX}entry", f"{PREFIX}return"
-# What a table exports: the subroutine of the program, and the word that is the address of optimised
-# code, once there is any.
-PROGRAM, OPTIMISED = "pyjax_program", "pyjax_optimised"
-# Integers that routines give the kernels that they call.
-CALLED_PARAMETERS = range(1, 9)
-# Where the arguments of runners are in frames.
-CONTEXT, NUMBER = 0, 8
-OWN, PARAMETERS = 8, 16
-ARGUMENTS, OUTPUTS, ARENA, STATUS = 0, 8, 16, 24
-ENTRY_BYTES = 32
 _ALIGNMENT = 64
 _HANDLER = (("ptr", "code"), ("ptr", "frame"))
 _TYPES = ("ptr", "ptr")
-
-
-def called(parameters: int) -> str:
-    """The runner of kernels that routines call with so many integers."""
-    return f"{PREFIX}called{parameters}"
 
 
 class Handler:
@@ -106,7 +108,9 @@ def _emit(module: ModuleWriter) -> None:
         parameters = [("i64", f"p{i}") for i in range(count)]
         places = (CONTEXT, OWN, *[PARAMETERS + 8 * i for i in range(count)])
         _run(module, called(count), [("ptr", "data"), ("ptr", "own"), *parameters], places)
-    w = module.function(ENTRY, [("ptr", "code"), ("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")], "i32")
+    w = module.function(
+        ENTRY, [("ptr", "code"), ("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")], "i32"
+    )
     frame = _frame(w, "%code")
     for place, text in ((ARGUMENTS, "%args"), (OUTPUTS, "%outs"), (ARENA, "%arena")):
         w.store("ptr", text, w.gep("i8", frame, place))

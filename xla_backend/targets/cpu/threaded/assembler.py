@@ -114,8 +114,8 @@ class Assembler:
         return list({word.name: None for word in self._words if isinstance(word, Symbol)})
 
     def object(self) -> bytes:
-        """The table as an object file, with its constants behind it. It is data that may be written,
-        so that what it `export`s can be changed."""
+        """The table as an object file, with its constants behind it. It is data that may be
+        written, so that what it `export`s can be changed."""
         size = WORD * len(self._words)
         places: dict[Label, int] = {}
         constants = []

@@ -40,12 +40,12 @@ def data_object(
     strings = bytearray(b"\0")
     symbols = [_SYMBOL.pack(0, 0, 0, 0, 0, 0), _SYMBOL.pack(0, _LOCAL_SECTION, 0, _DATA, 0, 0)]
     numbers: dict[str | None, int] = {None: 1}
-    for name in (*exports, *needed):
-        numbers[name] = len(symbols)
-        place = exports.get(name)
+    for symbol in (*exports, *needed):
+        numbers[symbol] = len(symbols)
+        place = exports.get(symbol)
         defined = (_GLOBAL_OBJECT, 0, _DATA, place) if place is not None else (_GLOBAL, 0, 0, 0)
         symbols.append(_SYMBOL.pack(len(strings), *defined, 0))
-        strings += name.encode() + b"\0"
+        strings += symbol.encode() + b"\0"
     rows = [_RELOCATION.pack(r.offset, _ADDRESS, numbers[r.symbol], r.addend) for r in references]
     names = b"\0.data\0.rela.data\0.symtab\0.strtab\0.shstrtab\0"
     name_of = lambda text: names.index(b"\0" + text + b"\0") + 1

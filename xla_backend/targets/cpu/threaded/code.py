@@ -1,0 +1,204 @@
+"""Instructions of one piece of threaded code, in the order in which they run.
+
+Whatever an instruction computes has a slot of its own in the frame. Those that depend on nothing
+but slots (`pure`) are there once, and in front of every loop that changes none of what they read;
+what is the same for ever (`fixed`: constants, addresses) is at the beginning of the code. So a loop
+runs what is different in each round, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from xla_backend.targets.cpu.routines.threaded_names import LANES, PREFIX
+from xla_backend.targets.cpu.threaded.assembler import Assembler, Frame, Label, Symbol, Word
+from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
+
+# Of the stack of the thread that runs the code.
+MOST_BYTES = 1 << 16
+# What reads whole vectors may read so far beyond a slot.
+_BEYOND = 128
+# What it takes to go from one instruction to the next.
+_DISPATCH_CYCLES = 8.0
+_MAX_INSTRUCTIONS = 20_000
+
+_Lines = list  # of instructions (name, operands...), labels, and lists of these
+
+
+class _Scope:
+    """A loop or a branch: what is known in it, where code may go that changes nothing there (in
+    front of a loop; None: it stays), and how often it runs."""
+
+    __slots__ = ("before", "keys", "lines", "weight")
+
+    def __init__(self, lines: _Lines, before: _Lines | None, weight: float) -> None:
+        self.lines = lines
+        self.before = before
+        self.weight = weight
+        self.keys: list[tuple] = []
+
+
+class Code:
+    """A piece of code that is being written.
+
+    Attributes:
+      asm: the table that it becomes a part of.
+      frame: the slots of what it computes.
+      cycles: what one run takes, very roughly.
+    """
+
+    def __init__(self, asm: Assembler, frame: Frame) -> None:
+        self.asm = asm
+        self.frame = frame
+        self.cycles = 0.0
+        self._first: _Lines = []  # what is fixed
+        self._scopes = [_Scope([self._first], None, 1.0)]
+        self._lines = self._scopes[0].lines
+        self._known: dict[tuple, int] = {}
+        self._depth_of: dict[int, int] = {}  # of slots: how many scopes they are in
+        self._count = 0
+
+    # -- instructions ------------------------------------------------------------------------------
+
+    def emit(self, name: str, *operands: Word, cycles: float = 0.0) -> None:
+        """An instruction that runs here. Its handler is called `name`, behind the prefix of all;
+        `cycles` are those of its own work."""
+        self._lines.append((name, *operands))
+        self._count += 1
+        self.cycles += self._scopes[-1].weight * (_DISPATCH_CYCLES + cycles)
+
+    def pure(
+        self,
+        name: str,
+        nbytes: int,
+        operands: tuple[Word, ...],
+        uses: Sequence[int],
+        cycles: float = 0.0,
+    ) -> int:
+        """The slot of the result, of so many bytes, of an instruction that depends on `uses`, the
+        slots among its `operands`, and on nothing else. The result is its first operand."""
+        key = (name, *operands)
+        found = self._known.get(key)
+        if found is None:
+            slot = self.frame.slot(nbytes)
+            self.run_early(slot, (name, slot, *operands), uses, cycles)
+            found = self._known[key] = slot
+            self._scopes[self._depth_of.get(slot, 0)].keys.append(key)
+        return found
+
+    def run_early(
+        self, slot: int, instruction: tuple, uses: Sequence[int], cycles: float = 0.0
+    ) -> None:
+        """An instruction that computes what is in a slot from others, and runs as early as these
+        allow."""
+        scopes, depth_of = self._scopes, self._depth_of
+        depth = len(scopes) - 1
+        lines = self._lines
+        if depth:
+            needed = max([depth_of.get(use, 0) for use in uses], default=0)
+            while depth > needed and (before := scopes[depth].before) is not None:
+                lines = before
+                depth -= 1
+            if depth:
+                depth_of[slot] = depth
+        lines.append(instruction)
+        self._count += 1
+        self.cycles += scopes[depth].weight * (_DISPATCH_CYCLES + cycles)
+
+    def fixed(self, name: str, *operands: Word, nbytes: int = 8) -> int:
+        """The slot of what is the same in the whole code."""
+        key = (name, *operands)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.frame.slot(nbytes)
+            self._first.append((name, found, *operands))
+            self._count += 1
+            self.cycles += _DISPATCH_CYCLES
+        return found
+
+    def number(self, value: int) -> int:
+        """The slot of a word that does not change."""
+        return self.fixed("constant", value)
+
+    # -- slots -------------------------------------------------------------------------------------
+
+    def slot(self, nbytes: int = 8) -> int:
+        """A slot for what is computed here."""
+        slot = self.frame.slot(nbytes)
+        self.is_set_here(slot)
+        return slot
+
+    def is_set_here(self, slot: int) -> None:
+        """Let a slot be one that changes in each round of the innermost loop."""
+        depth = len(self._scopes) - 1
+        if depth:
+            self._depth_of[slot] = depth
+        else:
+            self._depth_of.pop(slot, None)
+
+    # -- loops and branches ------------------------------------------------------------------------
+
+    def place(self, label: Label) -> None:
+        """Let a label be here."""
+        self._lines.append(label)
+
+    def begin_loop(self, rounds: float) -> None:
+        """What follows, until `end`, runs in `rounds`; the caller writes what counts and jumps."""
+        before: _Lines = []
+        self._lines.append(before)
+        self._push(before, rounds)
+
+    def begin_branch(self, share: float = 1.0) -> None:
+        """What follows, until `end`, runs under a condition, in such a share of all cases."""
+        self._push(None, share)
+
+    def _push(self, before: _Lines | None, share: float) -> None:
+        scope = _Scope(self._lines, before, self._scopes[-1].weight * share)
+        self._scopes.append(scope)
+
+    def end(self) -> None:
+        """The end of a loop or branch."""
+        for key in self._scopes.pop().keys:
+            del self._known[key]
+
+    # -- the whole ---------------------------------------------------------------------------------
+
+    def subroutine(self) -> Label:
+        """Put the code into the table, as a subroutine."""
+        assert len(self._scopes) == 1, "a loop or branch has no end"
+        if self._count > _MAX_INSTRUCTIONS:
+            raise NoThreadedCode(f"{self._count} instructions")
+        size = self.frame.size + _BEYOND
+        if size > MOST_BYTES:
+            raise NoThreadedCode(f"{size} bytes of values")
+        self.emit("return")
+        words: list[Word] = []
+        start = self.asm.place()
+        assert start.word is not None
+        _flatten(self._lines, words, start.word)
+        self.asm.words(words)
+        self.frame.slot(_BEYOND)
+        return self.asm.subroutine(start, self.frame)
+
+
+def _flatten(lines: _Lines, words: list[Word], first: int) -> None:
+    """The words of instructions, of which the first is number `first` of the table."""
+    for line in lines:
+        if line.__class__ is tuple:
+            words.append(_handler(line[0]))
+            words += line[1:]
+        elif line.__class__ is Label:
+            line.word = first + len(words)
+        else:
+            _flatten(line, words, first)
+
+
+@cache
+def _handler(name: str) -> Symbol:
+    return Symbol(PREFIX + name)
+
+
+def chunks(lanes: int, per_chunk: int = LANES) -> int:
+    """How many times a handler that takes so many lanes at once runs for a vector."""
+    return -(-lanes // per_chunk)

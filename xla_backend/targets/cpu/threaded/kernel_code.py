@@ -1,0 +1,524 @@
+"""Scheduled kernel IR to threaded code: the same operations as optimised code, in the same order.
+
+Nothing is decided here that the kernel does not say: this is the counterpart of `codegen.emitter`
+and of its subclass for CPUs. The bits are the same, but for one thing: of two NaN that are operands
+of one operation, code may hand on either, and then it is not always the same one.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from xla_backend.codegen.indices import step_of
+from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.kernels.index import Index
+from xla_backend.kernels.ir import (
+    Buffer,
+    BufferRole,
+    Combination,
+    Combiner,
+    Compute,
+    Constant,
+    Contraction,
+    If,
+    IndexValue,
+    InRange,
+    Kernel,
+    Load,
+    Loop,
+    LoopKind,
+    Move,
+    Statement,
+    Store,
+    Transpose,
+    Value,
+)
+from xla_backend.llvm.target import TargetInfo
+from xla_backend.program.ir import launched_buffers, passed_buffers
+from xla_backend.targets.cpu.kernel_stages import stage_groups
+from xla_backend.targets.cpu.routines.threaded_names import (
+    CONTEXT,
+    LANES,
+    NUMBER,
+    OWN,
+    PARAMETERS,
+    WIDE_LANES,
+    element_bytes,
+    lanes_at_once,
+    value_bytes,
+)
+from xla_backend.targets.cpu.routines.threaded_operations import (
+    operation_name,
+    plain_name,
+)
+from xla_backend.targets.cpu.threaded.assembler import Assembler, Frame, Label
+from xla_backend.targets.cpu.threaded.carried import Copy, in_order, next_in_place
+from xla_backend.targets.cpu.threaded.code import chunks
+from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
+from xla_backend.targets.cpu.threaded.index_code import index_element
+from xla_backend.targets.cpu.threaded.memory_code import MemoryCode
+
+
+class Stage(NamedTuple):
+    """A part of a kernel: the subroutine to call, how many blocks it has (1: it is called once, as
+    block 0), and the cycles of one block, very roughly."""
+
+    subroutine: Label
+    blocks: int
+    cycles: float
+
+
+class KernelCode(MemoryCode):
+    """The code of some statements of a kernel."""
+
+    def __init__(
+        self, asm: Assembler, frame: Frame, pointers: dict[Buffer, int], target: TargetInfo
+    ) -> None:
+        super().__init__(asm, frame, pointers)
+        self.target = target
+        self._zeros: set[Value] = set()
+        self._guards: dict[Value, Value] = {}
+        self._places: dict[Value, int] = {}  # where values go that somebody has a place for
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def statements(self, statements: Sequence[Statement]) -> None:
+        for s in statements:
+            kind = s.__class__
+            if kind is Compute:
+                self._compute(s)  # type: ignore[arg-type]
+            else:
+                handle = _KINDS.get(kind)
+                if handle is None:
+                    raise NoThreadedCode(f"a statement {kind.__name__}")
+                handle(self, s)
+
+    def _constant(self, s: Constant) -> None:
+        self.bind(s.result, self.number(_word(s.result.type, s.value)))
+        if not np.asarray(s.value).tobytes().strip(b"\0"):  # not -0.0
+            self._zeros.add(s.result)
+
+    def _load(self, s: Load) -> None:
+        if s.guard is not None:
+            self._guards[s.result] = s.guard
+        self.load(s)
+
+    # -- elementwise operations --------------------------------------------------------------------
+
+    def _compute(self, s: Compute) -> None:
+        opcode, operands = s.opcode, s.operands
+        if opcode is Opcode.SELECT and self._is_guarded_load(s):
+            return
+        if opcode is Opcode.CLAMP:
+            self._clamp(s)
+            return
+        if opcode is Opcode.CONVERT and operands[0].type is s.result.type:
+            self.bind(s.result, self.env[operands[0]], self.lanes_in(operands[0]))
+            return
+        if isinstance(s.attributes, Contraction):
+            raise NoThreadedCode("a product or sum that may be computed as one with another")
+        self._operate(s.result, operation_name(s), operands, opcode.cycles)
+
+    def _operate(self, result: Value, name: str, operands: Sequence[Value], cycles: float) -> None:
+        """An operation with one result, in as many lanes as its operands have."""
+        lanes_of, env = self.lanes_of, self.env
+        lanes = 1
+        for o in operands:
+            if o in lanes_of:
+                lanes = lanes_of[o]
+        slot = self._places.get(result)
+        if lanes == 1:
+            words = [env[o] for o in operands]
+            uses = words
+            name += ".1"
+        else:
+            uses = [self.spread(o, lanes) for o in operands]
+            at_once = lanes_at_once(result.type, *[o.type for o in operands])
+            count = chunks(lanes, at_once)
+            words = [*uses, count]
+            name += ".n"
+            cycles *= count
+        if slot is not None:
+            self.emit(name, slot, *words, cycles=cycles)
+        else:
+            slot = self.frame.slot(value_bytes(result.type, lanes))
+            self.run_early(slot, (name, slot, *words), uses, cycles)
+        self.bind(result, slot, lanes)
+
+    def _clamp(self, s: Compute) -> None:
+        low, x, high = s.operands
+        raised = s.result.like()
+        name = plain_name(Opcode.MAXIMUM, x.type, x.type)
+        self._operate(raised, name, (x, low), Opcode.MAXIMUM.cycles)
+        name = plain_name(Opcode.MINIMUM, x.type, x.type)
+        self._operate(s.result, name, (raised, high), Opcode.MINIMUM.cycles)
+
+    def _is_guarded_load(self, s: Compute) -> bool:
+        """Bind a select between what was loaded under a guard and zero: the load is already zero
+        where its guard does not hold."""
+        guard, loaded, other = s.operands
+        if other not in self._zeros or self._guards.get(loaded) is not guard:
+            return False
+        self.bind(s.result, self.env[loaded], self.lanes_in(loaded))
+        return True
+
+    # -- indices as values -------------------------------------------------------------------------
+
+    def _index_value(self, s: IndexValue) -> None:
+        type, index = s.result.type, s.index
+        if not self.varies(index):
+            slot = self.uniform_slot(index)
+            if not type.is_integral or type.bits < 8:
+                name = plain_name(Opcode.CONVERT, P.S64, type) + ".1"
+                slot = self.pure(name, 8, (slot,), (slot,), 1)
+            self.bind(s.result, slot)  # of an integer, its last bytes
+            return
+        element = index_element(index)
+        slot = self.lanes_of_index(index, element)
+        source = P.S32 if element == "i32" else P.S64
+        if type.is_integral and type.bits >= 8:
+            same = type.bits == source.bits
+        else:
+            same = False
+        if not same:
+            name = plain_name(Opcode.CONVERT, source, type) + ".n"
+            count = chunks(self.lanes, lanes_at_once(source, type))
+            slot = self.pure(name, value_bytes(type, self.lanes), (slot, count), (slot,), count)
+        self.bind(s.result, slot, self.lanes)
+
+    def _in_range(self, s: InRange) -> None:
+        index = s.index - s.low
+        if not self.varies(index):
+            slot, number = self.uniform(index)
+            span = s.high - s.low
+            if slot is None:
+                self.bind(s.result, self.number(int(0 <= number < span)))
+            else:
+                self.bind(s.result, self.pure("in_range", 8, (slot, number, span), (slot,)))
+            return
+        self.bind(s.result, self.lanes_in_range(index, s.high - s.low), self.lanes)
+
+    def lanes_in_range(self, index: Index, span: int) -> int:
+        """The slot of a mask: the lanes where 0 <= index < span."""
+        element = index_element(index)
+        vector = self.lanes_of_index(index, element)
+        count = chunks(self.lanes, LANES if element == "i32" else WIDE_LANES)
+        size = value_bytes(P.PRED, self.lanes)
+        return self.pure(f"lanes_below.{element}", size, (vector, span, count), (vector,), count)
+
+    # -- loops -------------------------------------------------------------------------------------
+
+    def _loop(self, loop: Loop) -> None:
+        if loop.kind is LoopKind.LANES:
+            self._lanes_loop(loop)
+        elif loop.kind is LoopKind.UNROLLED:
+            self._rounds_apart(loop)
+        elif loop.kind is LoopKind.GRID:
+            self.statements(loop.body)  # the code is that of one block
+        elif loop.var.extent == 1 and not loop.limits:
+            self._rounds_apart(loop)
+        else:
+            self._rounds(loop)
+
+    def _rounds_apart(self, loop: Loop) -> None:
+        """Rounds with code of their own, which hand on what they carry where it is."""
+        lanes = self.lanes
+        slots = [self.spread(c.init) for c in loop.carries]
+        for i in range(loop.var.extent):
+            self.var_numbers[loop.var] = i
+            for c, slot in zip(loop.carries, slots):
+                self.bind(c.phi, slot, lanes)
+            self.statements(loop.body)
+            slots = [self.spread(c.next) for c in loop.carries if c.next is not None]
+        for c, slot in zip(loop.carries, slots):
+            self.bind(c.result, slot, lanes)
+
+    def _rounds(self, loop: Loop) -> None:
+        lanes, carries, var = self.lanes, loop.carries, loop.var
+        step = self.steps[var] = step_of(loop)
+        counter = self.frame.slot()
+        self.emit("constant", counter, 0)
+        stop = self._stop(loop, step)
+        phis = []
+        begins = []
+        for c in carries:
+            place = self._places.get(c.result)
+            size = value_bytes(c.phi.type, lanes)
+            phi = self.frame.slot(size) if place is None else place
+            phis.append(phi)
+            begins.append((phi, self.spread(c.init), size))
+        self._copy_all(begins)
+        start, done = Label(), Label()
+        self.begin_loop(var.extent)
+        if loop.limits:
+            self.emit("jump_unless_positive", stop, done)
+        self.place(start)
+        self.is_set_here(counter)
+        self.var_slots[var] = counter
+        for c, phi, in_place in zip(carries, phis, next_in_place(loop) if carries else ()):
+            self.is_set_here(phi)
+            self.bind(c.phi, phi, lanes)
+            if in_place and c.next is not None:
+                self._places[c.next] = phi
+        self.statements(loop.body)
+        sizes = [value_bytes(c.phi.type, lanes) for c in carries]
+        nexts = [self.spread(c.next) for c in carries if c.next is not None]
+        self._copy_all(list(zip(phis, nexts, sizes)))
+        if loop.limits:
+            self.emit("count_to", counter, step, stop, start)
+        else:
+            self.emit("count", counter, step, var.extent * step, start)
+        self.end()
+        self.place(done)
+        for c, phi in zip(carries, phis):
+            self.is_set_here(phi)
+            self.bind(c.result, phi, lanes)
+            if c.next is not None:
+                self._places.pop(c.next, None)
+
+    def _stop(self, loop: Loop, step: int) -> int:
+        """The slot of where a loop with limits ends that counts in multiples of `step`."""
+        if not loop.limits:
+            return 0
+        slots = [self.uniform_slot(limit * step) for limit in loop.limits]
+        stop = slots[0]
+        for slot in slots[1:]:
+            stop = self.pure("index_min", 8, (stop, slot), (stop, slot))
+        if loop.limits[0].bounds[1] <= loop.var.extent:
+            return stop
+        return self.pure("index_min_number", 8, (stop, loop.var.extent * step), (stop,))
+
+    def _copy_all(self, copies: list[Copy]) -> None:
+        """Copies as if all were done at the same time."""
+        saved, done = in_order(copies)
+        own = {target: self.slot(size) for target, _, size in saved}
+        for target, source, size in [*saved, *done]:
+            self.copy(own.get(target, target), own.get(source, source), size)
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """What is in a slot to another one."""
+        if size <= 8:
+            self.emit("copy_word", target, source)
+        else:
+            self.emit("copy", target, source, -(-size // 64), cycles=size / 32)
+
+    # -- lanes -------------------------------------------------------------------------------------
+
+    def _lanes_loop(self, loop: Loop) -> None:
+        lanes = self.lanes = loop.var.extent
+        self.vector_var = loop.var
+        self.var_numbers[loop.var] = 0
+        self.forget_lanes()
+        self.statements(loop.body)
+        c = loop.combination
+        slots = [self.spread(v) for v in c.values] if c is not None else []
+        self.vector_var = None
+        self.lanes = 1
+        self.forget_lanes()
+        if c is not None:
+            self._combine_lanes(c, slots, lanes)
+
+    def _combine_lanes(self, c: Combination, slots: list[int], lanes: int) -> None:
+        types = [value.type for value in c.values]
+        extreme = _extreme(c)
+        width = lanes
+        while width > 1:
+            if extreme is not None and self._has_extreme_of_lanes(types[0], width):
+                name = f"lanes_{extreme.value}.{types[0].value}.{width}"
+                result = self.slot()
+                self.emit(name, result, slots[0], cycles=20)
+                slots = [result]
+                break
+            half = width // 2
+            low = [self._part(t, slot, 0, half) for t, slot in zip(types, slots)]
+            high = [self._part(t, slot, half, half) for t, slot in zip(types, slots)]
+            slots = self._combine(c.combiner, low, high, half)
+            width = half
+        if c.inits:
+            slots = self._combine(c.combiner, [self.env[v] for v in c.inits], slots, 1)
+        for value, slot in zip(c.results, slots):
+            self.bind(value, slot)
+
+    def _has_extreme_of_lanes(self, type: P, width: int) -> bool:
+        """Whether optimised code finds the extreme of so many lanes at once."""
+        fits = type in (P.F32, P.F64) and type.bits * width in (512, 256, 128)
+        return fits and self.target.has_range
+
+    def _part(self, type: P, slot: int, first: int, count: int) -> int:
+        """The slot of some lanes of a vector."""
+        size = element_bytes(type)
+        if size:
+            part = slot + size * first
+            self.is_set_here(part)
+            return part
+        if count == 1:
+            return self.pure("mask_bit", 8, (slot, first), (slot,))
+        return self.pure("mask_part", 8, (slot, first), (slot,)) if first else slot
+
+    def _combine(
+        self, combiner: Combiner, lhs: Sequence[int], rhs: Sequence[int], lanes: int
+    ) -> list[int]:
+        for value, slot in zip([*combiner.lhs, *combiner.rhs], [*lhs, *rhs]):
+            self.bind(value, slot, lanes)
+        self.statements(combiner.body)
+        return [self.spread(v, lanes) for v in combiner.results]
+
+    # -- branches ----------------------------------------------------------------------------------
+
+    def _if(self, s: If) -> None:
+        index, span = s.index - s.low, s.high - s.low
+        if self.varies(index):
+            self._if_in_lanes(s, index, span)
+            return
+        slot, number = self.uniform(index)
+        if slot is None:
+            self._known_branch(s, 0 <= number < span)
+            return
+        lanes = self.lanes
+        results = [self.slot(value_bytes(c.phi.type, lanes)) for c in s.carries]
+        inits = [self.spread(c.init) for c in s.carries]
+        sizes = [value_bytes(c.phi.type, lanes) for c in s.carries]
+        self._copy_all(list(zip(results, inits, sizes)))
+        done = Label()
+        self.emit("jump_unless_in_range", slot, number, span, done)
+        self.begin_branch()
+        slots = self._arm(s, inits)
+        self._copy_all(list(zip(results, slots, sizes)))
+        self.end()
+        self.place(done)
+        for c, result in zip(s.carries, results):
+            self.bind(c.result, result, lanes)
+
+    def _known_branch(self, s: If, holds: bool) -> None:
+        slots = [self.spread(c.init) for c in s.carries]
+        if holds:
+            slots = self._arm(s, slots)
+        for c, slot in zip(s.carries, slots):
+            self.bind(c.result, slot, self.lanes)
+
+    def _arm(self, s: If, slots: Sequence[int]) -> list[int]:
+        """The body of an `If`, where its condition holds; what it hands on."""
+        for c, slot in zip(s.carries, slots):
+            self.bind(c.phi, slot, self.lanes)
+        self.statements(s.body)
+        return [self.spread(c.next) for c in s.carries if c.next is not None]
+
+    def _if_in_lanes(self, s: If, index: Index, span: int) -> None:
+        outer, lanes = self.mask, self.lanes
+        mask = self.lanes_in_range(index, span)
+        count = chunks(lanes)
+        if outer is None:
+            self.mask = mask
+        else:
+            name = plain_name(Opcode.AND, P.PRED, P.PRED) + ".n"
+            size = value_bytes(P.PRED, lanes)
+            self.mask = self.pure(name, size, (mask, outer, count), (mask, outer), count)
+        inits = [self.spread(c.init) for c in s.carries]
+        slots = self._arm(s, inits)
+        for c, before, after in zip(s.carries, inits, slots):
+            type = c.phi.type
+            name = plain_name(Opcode.SELECT, P.PRED, type) + ".n"
+            result = self.new(type, lanes)
+            count = chunks(lanes, lanes_at_once(type))
+            self.emit(name, result, mask, after, before, count, cycles=count)
+            self.bind(c.result, result, lanes)
+        self.mask = outer
+
+
+_KINDS: dict[type, Callable] = {
+    Constant: KernelCode._constant,
+    Load: KernelCode._load,
+    Store: KernelCode.store,
+    Move: KernelCode.move,
+    Transpose: KernelCode.transpose,
+    IndexValue: KernelCode._index_value,
+    InRange: KernelCode._in_range,
+    Loop: KernelCode._loop,
+    If: KernelCode._if,
+}
+
+
+def _word(type: P, value: object) -> int:
+    """A scalar as it is in a slot."""
+    if not type.is_floating:
+        return int(value) & ((1 << 64) - 1)  # type: ignore[call-overload]
+    number = float(value)  # type: ignore[arg-type]
+    data = struct.pack("<d" if type is P.F64 else "<f4x", number)
+    return int.from_bytes(data, "little")
+
+
+def _extreme(c: Combination) -> Opcode | None:
+    """Maximum or minimum, if that is all that the lanes are combined by."""
+    if len(c.values) != 1 or len(c.combiner.body) != 1:
+        return None
+    s = c.combiner.body[0]
+    if not isinstance(s, Compute) or s.opcode not in (Opcode.MAXIMUM, Opcode.MINIMUM):
+        return None
+    both = {*c.combiner.lhs, *c.combiner.rhs} == set(s.operands)
+    return s.opcode if both and c.combiner.results == [s.result] else None
+
+
+class KernelTables:
+    """The code of kernels in one table: equal kernels have it once."""
+
+    def __init__(self, asm: Assembler, target: TargetInfo) -> None:
+        self._asm = asm
+        self._target = target
+        self._stages: dict[str, list[Stage]] = {}
+        self._called: dict[str, Stage] = {}
+
+    def stages(self, kernel: Kernel) -> list[Stage]:
+        """The parts of a kernel, to be called one after another with a table of the address of the
+        subroutine and those of `launched_buffers(kernel)`."""
+        found = self._stages.get(kernel.name)
+        if found is None:
+            if kernel.parameters:
+                raise NoThreadedCode("a kernel with parameters that is launched")
+            found = [self._stage(kernel, *group) for group in stage_groups(kernel)]
+            self._stages[kernel.name] = found
+        return found
+
+    def called(self, kernel: Kernel) -> Stage:
+        """A kernel that a routine calls, with a table of the address of the subroutine and those of
+        `passed_buffers(kernel)`, the routine's own memory, and the kernel's parameters."""
+        found = self._called.get(kernel.name)
+        if found is None:
+            code = self._code(kernel, passed_buffers(kernel))
+            (own,) = (b for b in kernel.buffers if b.role is BufferRole.SCRATCH)
+            code.pointers[own] = OWN
+            for n, parameter in enumerate(kernel.parameters):
+                code.var_slots[parameter] = PARAMETERS + 8 * n
+            code.frame.size = max(code.frame.size, PARAMETERS + 8 * len(kernel.parameters))
+            code.statements(kernel.stages)
+            found = self._called[kernel.name] = Stage(code.subroutine(), 1, code.cycles)
+        return found
+
+    def _stage(self, kernel: Kernel, statements: Sequence[Statement], grid: Loop | None) -> Stage:
+        code = self._code(kernel, launched_buffers(kernel))
+        if grid is not None:
+            code.var_slots[grid.var] = NUMBER
+        code.statements(statements)
+        blocks = 1 if grid is None else grid.var.extent
+        return Stage(code.subroutine(), blocks, code.cycles)
+
+    def _code(self, kernel: Kernel, buffers: Sequence[Buffer]) -> KernelCode:
+        """Code with the addresses of the kernel's buffers."""
+        frame = Frame()
+        frame.slot(PARAMETERS + 8 * len(kernel.parameters))
+        pointers: dict[Buffer, int] = {}
+        code = KernelCode(self._asm, frame, pointers, self._target)
+        for n, buffer in enumerate(buffers):
+            pointers[buffer] = code.fixed("fetch", CONTEXT, 8 * (1 + n))
+        for buffer in kernel.buffers:
+            if buffer.role is BufferRole.CONSTANT:
+                assert buffer.data is not None
+                pointers[buffer] = code.fixed("constant", self._asm.constant(buffer.data.tobytes()))
+            elif not buffer.role.is_global and buffer.role is not BufferRole.REGISTERS:
+                size = buffer.size * buffer.element_type.byte_size
+                pointers[buffer] = code.fixed("frame_address", frame.slot(max(size, LANES)))
+        return code
