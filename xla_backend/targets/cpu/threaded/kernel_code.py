@@ -79,8 +79,7 @@ class KernelCode(MemoryCode):
     def __init__(
         self, asm: Assembler, frame: Frame, pointers: dict[Buffer, int], target: TargetInfo
     ) -> None:
-        super().__init__(asm, frame, pointers)
-        self.target = target
+        super().__init__(asm, frame, pointers, target)
         self._zeros: set[Value] = set()
         self._guards: dict[Value, Value] = {}
         self._places: dict[Value, int] = {}  # where values go that somebody has a place for

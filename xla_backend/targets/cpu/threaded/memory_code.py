@@ -13,6 +13,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, Load, Move, Store, Transpose, Value
 from xla_backend.kernels.lane_patterns import lane_offsets
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.targets.cpu.routines.threaded_memory_names import (
     CONVERTED,
     DIRECT_LANES,
@@ -43,14 +44,19 @@ class MemoryCode(IndexCode):
     """Code that loads and stores.
 
     Attributes:
+      target: what the machine can do.
       mask: the slot of the lanes in use; None: all.
     """
 
-    def __init__(self, asm: Assembler, frame: Frame, pointers: dict[Buffer, int]) -> None:
+    def __init__(
+        self, asm: Assembler, frame: Frame, pointers: dict[Buffer, int], target: TargetInfo
+    ) -> None:
         super().__init__(asm, frame, pointers)
+        self.target = target
         self.mask: int | None = None
         self._registers: dict[Buffer, int] = {}
-        # What values in slots were in memory: rounded again, a NaN would be a quiet one.
+        # What values in slots were in memory: rounded again, a NaN would be a quiet one. (Where the
+        # conversions are no instructions, it is one in optimised code, too.)
         self._as_stored: dict[int, int] = {}
 
     # -- where -------------------------------------------------------------------------------------
@@ -165,7 +171,7 @@ class MemoryCode(IndexCode):
         else:
             count = chunks(lanes)
             self.emit(f"from.{t}.n", slot, raw, count, cycles=_CONVERSION_CYCLES * count)
-        if t is P.F16:
+        if t is P.F16 and self.target.has_half:
             self._as_stored[slot] = raw
 
     # -- stores ------------------------------------------------------------------------------------
