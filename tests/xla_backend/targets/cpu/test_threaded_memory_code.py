@@ -137,6 +137,7 @@ WAYS = {
     "neighbours": lambda i, lane, lanes, known: i * 2 + lane + 1,
     "the other way round": lambda i, lane, lanes, known: i - lane + lanes,
     "apart": lambda i, lane, lanes, known: i + lane * 3,
+    "every second": lambda i, lane, lanes, known: i + lane * 2,
     "the same": lambda i, lane, lanes, known: i + 3,
     "a pattern": lambda i, lane, lanes, known: (lane + 3) % lanes + i,
     "anywhere": lambda i, lane, lanes, known: Index.of(known[0]),
@@ -216,3 +217,26 @@ def test_nothing_beyond_arrays_is_touched(t: P, lanes: int) -> None:
         b.store(y[4], lane * 2, [b.load(x, lane * 2)])
         b.close_if()
     check_same(b.kernel, [random_argument(Shape(t, (half,)), np.random.default_rng(lanes))])
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+@pytest.mark.parametrize("t", [P.C64, P.C128], ids=str)
+def test_pairs_to_the_end_of_arrays(t: P, lanes: int) -> None:
+    """Real and imaginary parts, of which nothing beyond the last is read."""
+    b = LoopBuilder("k")
+    real = P.F32 if t is P.C64 else P.F64
+    x = b.buffer("x", t, lanes, BufferRole.OPERAND)
+    y = [b.buffer(f"y{n}", t, lanes, BufferRole.OUTPUT, n) for n in range(3)]
+    back = 2 * (lanes - 1)
+    with b.loop(lanes, LoopKind.LANES) as lane:
+        parts = [b.load(x, lane * 2 + i) for i in range(2)]
+        b.store(y[0], lane * 2, parts)
+        b.store(y[1], lane * 2, parts[::-1])
+        b.store(y[2], lane * -2 + back, [b.load(x, lane * -2 + back + i) for i in range(2)])
+    values = random_argument(Shape(t, (lanes,)), np.random.default_rng(lanes))
+    got = [
+        array.view(values.dtype) for array in check_same(b.kernel, [values.view(real.numpy_dtype)])
+    ]
+    np.testing.assert_array_equal(got[1], values)
+    np.testing.assert_array_equal(got[2], values.imag + 1j * values.real)
+    np.testing.assert_array_equal(got[3], values)

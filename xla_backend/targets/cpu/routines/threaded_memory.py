@@ -37,7 +37,7 @@ def register() -> None:
     """Declares the handlers."""
     for group, handlers in (
         ("threaded_memory", _neighbours()),
-        ("threaded_memory.apart", _masked() | _apart() | _indexed()),
+        ("threaded_memory.apart", _masked() | _turned() | _apart() | _indexed()),
         ("threaded_memory.tiles", _tiles()),
     ):
         declare_handlers(group, handlers)
@@ -210,6 +210,73 @@ def _masks(h: Handler) -> Iterator[tuple[str, str]]:
     with w.loop(0, h.word(6), guard=False) as loop:
         bits = w.op("and", ty, w.load(ty, w.gep(ty, slot, loop.index)), lanes)
         yield loop.index, w.cast("bitcast", ty, bits, vector("i1", LANES))
+
+
+# -- lanes that are neighbours in another order ----------------------------------------------------
+
+
+def _turned() -> Handlers:
+    """Neighbours the other way round, and every second element, LANES at a time."""
+    found: Handlers = {}
+    for size in ELEMENT_BYTES:
+        found[f"load.{size}.reversed"] = 5, partial(_load_reversed, size)
+        found[f"store.{size}.reversed"] = 5, partial(_store_reversed, size)
+        found[f"load.{size}.every2"] = 5, partial(_load_every_second, size)
+        found[f"store.{size}.pairs"] = 6, partial(_store_pairs, size)
+    return found
+
+
+_BACKWARDS = tuple(range(LANES - 1, -1, -1))
+
+
+def _load_reversed(size: int, h: Handler) -> None:
+    w, ty = h.w, vector(f"i{8 * size}", LANES)
+    address, slot = _last_of_first_lanes(h, size), h.slot(0)
+    with w.loop(0, h.word(4), guard=False) as loop:
+        place = w.imul(loop.index, LANES * size)
+        row = w.load(ty, w.gep("i8", address, w.isub(0, place)))
+        w.store(ty, w.shuffle(ty, row, "poison", _BACKWARDS), w.gep("i8", slot, place))
+
+
+def _store_reversed(size: int, h: Handler) -> None:
+    w, ty = h.w, vector(f"i{8 * size}", LANES)
+    address, slot = _last_of_first_lanes(h, size), h.slot(0)
+    with w.loop(0, h.word(4), guard=False) as loop:
+        place = w.imul(loop.index, LANES * size)
+        row = w.shuffle(ty, w.load(ty, w.gep("i8", slot, place)), "poison", _BACKWARDS)
+        w.store(ty, row, w.gep("i8", address, w.isub(0, place)))
+
+
+def _last_of_first_lanes(h: Handler, size: int) -> str:
+    """Where the last of the first LANES is: before them all."""
+    return h.w.gep("i8", _address(h, size), -(LANES - 1) * size)
+
+
+def _load_every_second(size: int, h: Handler) -> None:
+    """Nothing beyond the last lane is read."""
+    w, elem = h.w, f"i{8 * size}"
+    ty = vector(elem, LANES)
+    address, slot = _address(h, size), h.slot(0)
+    picks = [*range(0, LANES, 2), *range(LANES + 1, 2 * LANES, 2)]
+    with w.loop(0, h.word(4), guard=False) as loop:
+        first = w.gep(elem, address, w.imul(loop.index, 2 * LANES))
+        low, high = w.load(ty, first), w.load(ty, w.gep(elem, first, LANES - 1))
+        w.store(ty, w.shuffle(ty, low, high, picks), w.gep(ty, slot, loop.index))
+
+
+def _store_pairs(size: int, h: Handler) -> None:
+    """The lanes of two slots in turn."""
+    w, elem = h.w, f"i{8 * size}"
+    ty = vector(elem, LANES)
+    address, slots = _address(h, size, 2), (h.slot(0), h.slot(1))
+    with w.loop(0, h.word(5), guard=False) as loop:
+        a, b = (w.load(ty, w.gep(ty, slot, loop.index)) for slot in slots)
+        for half in range(2):
+            first = half * LANES // 2
+            lanes = range(first, first + LANES // 2)
+            pairs = w.shuffle(ty, a, b, [lane for i in lanes for lane in (i, LANES + i)])
+            number = w.iadd(w.imul(loop.index, 2), half)
+            w.store(ty, pairs, w.gep(ty, address, number))
 
 
 # -- lanes that are no neighbours ------------------------------------------------------------------

@@ -30,6 +30,8 @@ from xla_backend.targets.cpu.threaded.index_code import IndexCode, index_element
 # What it takes to move a lane by itself, some lanes under a mask, and to convert as many.
 _LANE_CYCLES, _MASKED_CYCLES, _CONVERSION_CYCLES = 2.0, 4.0, 4.0
 _REGISTER_BYTES = 64
+# Instructions for vectors of other lanes than neighbours in their order, by their distance.
+_TURNED = {("load", -1): "reversed", ("store", -1): "reversed", ("load", 2): "every2"}
 
 
 class _Instruction(NamedTuple):
@@ -93,7 +95,12 @@ class MemoryCode(IndexCode):
             words = (*self.address(buffer, index, size), mask, some, count)
             return _Instruction(f"{what}.{size}.masked", words, _MASKED_CYCLES * count)
         if distance is not None:
-            words = (*self.address(buffer, index, size), distance * size, lanes)
+            words = self.address(buffer, index, size)
+            turned = _TURNED.get((what, distance))
+            if turned is not None and mask is None and not lanes % LANES:
+                count = chunks(lanes)
+                return _Instruction(f"{what}.{size}.{turned}", (*words, count), 3.0 * count)
+            words = (*words, distance * size, lanes)
             return self._by_lane(f"{what}.{size}.apart", words, mask)
         if what == "load":
             assert self.vector_var is not None
@@ -186,6 +193,11 @@ class MemoryCode(IndexCode):
                 self._store_scalar(s, s.index + i, value)
             return
         slots = [self.spread(v) for v in s.values]
+        if self._are_pairs(s):
+            raws = [self._to_memory(t, self.lanes, slot) for slot in slots]
+            where, count = self.address(s.buffer, s.index, t.byte_size), chunks(self.lanes)
+            self.emit(f"store.{t.byte_size}.pairs", *raws, *where, count, cycles=4 * count)
+            return
         for i, slot in enumerate(slots):
             name, words, cycles = self._lanes("store", s.buffer, s.index + i, guard)
             if (
@@ -198,6 +210,11 @@ class MemoryCode(IndexCode):
                 )
             else:
                 self.emit(name, self._to_memory(t, self.lanes, slot), *words, cycles=cycles)
+
+    def _are_pairs(self, s: Store) -> bool:
+        """Whether the lanes of two values are stored in turn, all of them."""
+        plain = self.mask is None and s.guard is None and not self.lanes % LANES
+        return plain and len(s.values) == 2 and self._distance(s.index) == 2
 
     def _store_scalar(self, s: Store, index: Index, value: Value) -> None:
         t = s.buffer.element_type

@@ -154,6 +154,26 @@ def test_equal_distances(size: int, distance: int) -> None:
         np.testing.assert_array_equal(got, after)
 
 
+@pytest.mark.parametrize("lanes", [16, 64])
+@pytest.mark.parametrize("size", ELEMENT_BYTES)
+def test_neighbours_in_another_order(size: int, lanes: int) -> None:
+    """The array ends with the last of the lanes."""
+    rounds, slot = lanes // 16, np.zeros(lanes, unsigned(size))
+    array, new = random(size, lanes + 4), random(size, lanes, 1)
+    words = [NUMBER, lanes * size, rounds]  # the first lane is the last element
+    got, *_ = run(f"load.{size}.reversed", slot, [array], *words)
+    np.testing.assert_array_equal(lanes_of(got, slot), array[4:][::-1])
+    _, got, *_ = run(f"store.{size}.reversed", new, [array], *words)
+    np.testing.assert_array_equal(got, [*array[:4], *new[::-1]])
+    array, other = random(size, 2 * lanes + 3), random(size, lanes, 2)
+    got, *_ = run(f"load.{size}.every2", slot, [array], NUMBER, size, rounds)
+    np.testing.assert_array_equal(lanes_of(got, slot), array[4::2])
+    array = random(size, 2 * lanes + 6)
+    _, _, got, *_ = run(f"store.{size}.pairs", new, other, [array], NUMBER, size, rounds)
+    pairs = np.stack([new, other], axis=1).reshape(-1)
+    np.testing.assert_array_equal(got, [*array[:4], *pairs, *array[-2:]])
+
+
 @pytest.mark.parametrize("index", ["i32", "i64"])
 @pytest.mark.parametrize("size", ELEMENT_BYTES)
 def test_indices(size: int, index: str) -> None:
