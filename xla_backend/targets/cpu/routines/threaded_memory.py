@@ -187,29 +187,35 @@ def _both(h: Handler) -> None:
 def _load_masked(size: int, h: Handler) -> None:
     w, ty = h.w, vector(f"i{8 * size}", LANES)
     address, slot = _address(h, size), h.slot(0)
-    for number, mask in _masks(h):
+    zeros = w.module.constant_bytes(b"\0" * (LANES * size))
+    for number, mask, some in _masks(h):
         place = w.imul(number, LANES * size)
-        loaded = w.masked_load(ty, w.gep("i8", address, place), mask)
+        # Of no lanes it takes hundreds of cycles where the address is none of the process.
+        here = w.gep("i8", address, place)
+        there = w.pure(f"select i1 {some}, ptr {here}, ptr {zeros}", some, here)
+        loaded = w.masked_load(ty, there, mask)
         w.store(ty, loaded, w.gep("i8", slot, place))
 
 
 def _store_masked(size: int, h: Handler) -> None:
     w, ty = h.w, vector(f"i{8 * size}", LANES)
     address, slot = _address(h, size), h.slot(0)
-    for number, mask in _masks(h):
+    for number, mask, _ in _masks(h):
         place = w.imul(number, LANES * size)
         value = w.load(ty, w.gep("i8", slot, place))
         w.masked_store(ty, value, w.gep("i8", address, place), mask)
 
 
-def _masks(h: Handler) -> Iterator[tuple[str, str]]:
-    """The masks of a vector, which operands 4 to 6 say: its slot, those of LANES lanes that are
-    lanes of the vector, and how many such masks there are."""
+def _masks(h: Handler) -> Iterator[tuple[str, str, str]]:
+    """The masks of a vector, with the number of each, and whether it has any lane. Operands 4 to 6
+    say: their slot, those of LANES lanes that are lanes of the vector, and how many masks there
+    are."""
     w, ty = h.w, f"i{LANES}"
     slot, lanes = h.slot(4), w.cast("trunc", "i64", h.word(5), ty)
     with w.loop(0, h.word(6), guard=False) as loop:
         bits = w.op("and", ty, w.load(ty, w.gep(ty, slot, loop.index)), lanes)
-        yield loop.index, w.cast("bitcast", ty, bits, vector("i1", LANES))
+        some = w.cmp("ne", ty, bits, "0")
+        yield loop.index, w.cast("bitcast", ty, bits, vector("i1", LANES)), some
 
 
 # -- lanes that are neighbours in another order ----------------------------------------------------
