@@ -21,19 +21,19 @@ from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffer
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.no_collections import without_collections
 from xla_backend.program.build import build_program
-from xla_backend.program.ir import Program, aligned
+from xla_backend.program.ir import Program
 from xla_backend.program.kernel_table import KernelTable
 from xla_backend.program.plan import Plan
 from xla_backend.program.verifier import verify_program
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.host_functions import host_function
-from xla_backend.targets.cpu.code_interface import TIMES_BYTES
 from xla_backend.targets.cpu.emit_program import NUMBERS, EmittedProgram, emit_program
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
-from xla_backend.targets.cpu.program_code import CodeFacts, ProgramCode, link
+from xla_backend.targets.cpu.program_code import ProgramCode, link
+from xla_backend.targets.cpu.program_facts import program_facts
 from xla_backend.targets.cpu.program_rules import RULES
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.library import got_ready
@@ -269,28 +269,18 @@ def _program_code(
 ) -> ProgramCode:
     """The code of a program that was emitted. `text_size`: of its LLVM text. `measured`: costs that
     it was made with."""
-    times = TIMES_BYTES * len(emitted.timed)
-    bound = [(symbol, program.constants[n]) for symbol, n in emitted.bound_constants.items()]
-    if emitted.numbers is not None:
-        bound.append((NUMBERS, emitted.numbers))
-    constants = sum(data.nbytes for data in program.constants)
-    facts = CodeFacts(
-        program.parameters,
-        program.outputs,
-        tuple(program.aliases.items()),
-        program.uses_context,
-        aligned(program.arena_size) + times if times else program.arena_size,
-        program.state,
-        tuple(bound),
-        tuple(emitted.host_calls),
-        tuple(_routines(emitted)),
-        emitted.cycles,
-        # As measured: the objects that stages are shown from take six bytes per byte of LLVM text.
-        (1 << 16) + 6 * text_size + 2 * sum(map(len, objects)) + constants,
-        emitted.timed,
-        measured,
-        program.topology,
-        emitted.meetings,
+    numbers = {} if emitted.numbers is None else {NUMBERS: emitted.numbers}
+    facts = program_facts(
+        program,
+        bound=emitted.bound_constants,
+        tables=numbers,
+        host_calls=emitted.host_calls,
+        routines=_routines(emitted),
+        text_size=text_size,
+        code_size=sum(map(len, objects)),
+        timed=emitted.timed,
+        measured=measured,
+        meetings=emitted.meetings,
     )
     return ProgramCode(facts, objects)
 

@@ -64,6 +64,7 @@ from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.clock import read_clock
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.meetings import has_ended
+from xla_backend.targets.cpu.routines.polling import LONG_KERNEL, POLL_CYCLES, round_cycles
 from xla_backend.targets.cpu.routines.pool_functions import serial_for
 from xla_backend.targets.cpu.routines.variants import variant
 
@@ -75,13 +76,9 @@ NUMBERS = "pyjax_numbers"
 _PART_STEPS = 192
 _ARGUMENTS = (("ptr", "args"), ("ptr", "outs"), ("ptr", "arena"))
 
-# Cycles of work between two looks at signals, about half a millisecond.
-_POLL_CYCLES = 2_000_000
 # Of a meeting with other participants, for looks at signals: 50 us, where each has a processor.
 # Where they wait for processors it may be milliseconds, and whoever comes last never looks there.
 _MEETING_CYCLES = 200_000
-# A kernel of more cycles is stopped between its blocks.
-_LONG_KERNEL = 20 * _POLL_CYCLES
 # The time that a thread has run, whatever else the machine does. It takes longer to read than other
 # clocks, but one run that was interrupted does not spoil the few that are measured.
 _THREAD_CLOCK = getattr(time, "CLOCK_THREAD_CPUTIME_ID", None)
@@ -97,7 +94,6 @@ class EmittedProgram:
       numbers: what NUMBERS stands for: the integers that the program gives routines, if they are
         not part of the code.
       host_calls: the steps that the symbols `host_call_symbol(0)`, ... stand for.
-      cycles: estimate of one execution; infinite where loops and routines hide it.
       timed: kernels in the table of times, in order.
       meetings: of its participants.
     """
@@ -105,7 +101,6 @@ class EmittedProgram:
     kernels: KernelFunctions
     bound_constants: dict[str, int] = field(default_factory=dict)
     host_calls: list[Host] = field(default_factory=list)
-    cycles: float = 0.0
     timed: tuple[str, ...] = ()
     meetings: Meetings = NO_MEETINGS
     numbers: np.ndarray | None = None
@@ -142,7 +137,6 @@ def emit_program(
         emitter.kernels,
         emitter.bound_constants,
         emitter.host_calls,
-        _cycles(program),
         tuple(emitter.timed),
         emitter.collectives.meetings,
         None if emitter.numbers is None else np.array(emitter.numbers, np.int64),
@@ -151,21 +145,6 @@ def emit_program(
 
 def _calls_routine(step: Step) -> bool:
     return isinstance(step, Library) and step.routine not in _WRITTEN_HERE
-
-
-def _cycles(program: Program) -> float:
-    every = [*all_steps(program.steps)]
-    for steps in program.procedures.values():
-        every += all_steps(steps)
-    if any(_may_take_any_time(step) for step in every):
-        return float("inf")
-    return sum(step.cycles for step in every)
-
-
-def _may_take_any_time(step: Step) -> bool:
-    if isinstance(step, Library):
-        return not ROUTINES[step.routine].steady
-    return isinstance(step, While | Host | Collective)
 
 
 class _Emitter:
@@ -295,7 +274,7 @@ class _Emitter:
     def spend(self, cycles: float) -> None:
         """Account for code that was just written, and look at signals if there was much of it."""
         self._unpolled += cycles
-        if self._unpolled >= _POLL_CYCLES and not self._outstanding:
+        if self._unpolled >= POLL_CYCLES and not self._outstanding:
             self.poll()
 
     def poll(self) -> None:
@@ -320,19 +299,19 @@ class _Emitter:
         self._budget = ""
         if self._has_loops:
             self._budget = self.w.alloca("i64", 1, 8)
-            self.w.store("i64", str(_POLL_CYCLES), self._budget)
+            self.w.store("i64", str(POLL_CYCLES), self._budget)
 
     def _round_ends(self) -> None:
         """The end of a loop's round, whose straight code cost `_unpolled`."""
         self._can_be_stopped = True
         w = self.w
-        cost = max(8, min(int(self._unpolled), _POLL_CYCLES))
+        cost = round_cycles(self._unpolled)
         left = w.isub(w.load("i64", self._budget), cost)
         w.store("i64", left, self._budget)
         look, go = w.new_label("look"), w.new_label("go")
         w.cond_br(w.cmp("slt", "i64", left, "0"), look, go, likely=False)
         w.label(look)
-        w.store("i64", str(_POLL_CYCLES), self._budget)
+        w.store("i64", str(POLL_CYCLES), self._budget)
         with w.scope():
             self._look()
         w.br(go)
@@ -383,7 +362,7 @@ class _Emitter:
     def _run_overlapping(self, steps: Steps) -> None:
         """Participants come early to collectives, and part late, where there is other work."""
         may_move = self.collectives.may_be_early
-        found = windows(steps, self.program.kernels, may_move, _LONG_KERNEL)
+        found = windows(steps, self.program.kernels, may_move, LONG_KERNEL)
         met = {window.step for window in found}
         for number in range(len(steps) + 1):
             for window in found:
@@ -438,7 +417,7 @@ class _Emitter:
                 w.call(stage.name, "void", arguments)
                 continue
             context = context or self._table(pointers)
-            if step.cycles < _LONG_KERNEL:
+            if step.cycles < LONG_KERNEL:
                 self._parallel_for(stage.name, context, stage.blocks)
             else:
                 blocks = ("i64", str(stage.blocks))

@@ -14,10 +14,15 @@ _OWNER: dict[str, str] = {}
 
 
 def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
-    """Declares a group of kernels; `emit` writes them when one is asked for first."""
+    """Declares a group of kernels; `emit` writes them when one is asked for first.
+
+    Raises:
+      ValueError: another group has a kernel of the same name.
+    """
     _GROUPS[name] = (symbols, emit)
     for symbol in symbols:
-        _OWNER[symbol] = name
+        if _OWNER.setdefault(symbol, name) != name:
+            raise ValueError(f"{symbol} is of group {_OWNER[symbol]!r} and of {name!r}; rename one")
 
 
 def owners() -> dict[str, str]:
