@@ -14,6 +14,7 @@ from time import monotonic
 
 from xla_backend.tools.fuzz.checks import RAISED, Failure, check_module
 from xla_backend.tools.fuzz.data import PROFILES, profile_of
+from xla_backend.tools.fuzz.first_code_checks import check_first_code
 from xla_backend.tools.fuzz.mutants import report
 from xla_backend.tools.fuzz.partitioned_checks import check_partitioned, cut_at_random
 from xla_backend.tools.fuzz.program import generate
@@ -61,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
         "several devices give the same",
     )
     parser.add_argument(
+        "--first-code",
+        action="store_true",
+        help="run random programs with their threaded code and their optimised code, and see that "
+        "no bit is different",
+    )
+    parser.add_argument(
         "--out", type=Path, default=Path("fuzz-failures"), help="folder for shrunk failures"
     )
     return parser
@@ -76,11 +83,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Objects of random programs are no use to anybody else.
     with tempfile.TemporaryDirectory(prefix="pyjax-fuzz-") as folder:
         os.environ["PYJAX_CACHE_DIR"] = folder
-        failures = _campaign(options, check_partitioned if options.partitioned else check_seed)
+        failures = _campaign(options, _check(options))
         for seed, failure in _distinct(failures):
-            if not options.no_shrink:
+            if not (options.no_shrink or options.first_code):
                 _shrink_apart(seed, failure, options)
     return 1 if failures else 0
+
+
+def _check(options: argparse.Namespace) -> Check:
+    if options.first_code:
+        return check_first_code
+    return check_partitioned if options.partitioned else check_seed
 
 
 def _campaign(options: argparse.Namespace, check: Check) -> list[tuple[int, Failure]]:

@@ -28,6 +28,8 @@ from xla_backend.targets.cpu.routines.queue_functions import queue_text
 from xla_backend.targets.cpu.routines.queues import QUEUE
 from xla_backend.targets.cpu.routines.subjects import group_parts, groups_by_symbol
 from xla_backend.targets.cpu.routines.thread_pool import POOL, SERIAL_POOL
+from xla_backend.targets.cpu.routines.threaded import thunk_text
+from xla_backend.targets.cpu.routines.threaded_names import THUNK
 
 _OPT = 1
 
@@ -64,6 +66,7 @@ def runtime_entries(target: TargetInfo, texts: Sequence[str] = ()) -> Iterator[E
         POOL: pool_text(target, linux),
         SERIAL_POOL: serial_text(target),
         QUEUE: queue_text(target, linux),
+        THUNK: thunk_text(target),
     }
     for name, text in named.items():
         content = put_together([compile_object(text, target)])

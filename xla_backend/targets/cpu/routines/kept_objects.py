@@ -43,15 +43,21 @@ def kept_objects(
     name: str, target: TargetInfo, make: Callable[[], Sequence[bytes]], *facts: str
 ) -> Sequence[bytes]:
     """The same of several modules, which `make` writes and compiles."""
+    found = found_objects(name, target, *facts)
+    if found is not None:
+        return found
+    made = make()
+    store_object(kept_key(name, target, *facts), target, put_together(made))
+    return made
+
+
+def found_objects(name: str, target: TargetInfo, *facts: str) -> Sequence[bytes] | None:
+    """The same, if they are on disk."""
     key = lambda target: kept_key(name, target, *facts)
     kept = load_object(key(target), target)
     if kept is None:
         kept = load_installed(key, target)
-    if kept is not None:
-        return taken_apart(kept)
-    made = make()
-    store_object(key(target), target, put_together(made))
-    return made
+    return None if kept is None else taken_apart(kept)
 
 
 def is_installed(name: str, target: TargetInfo, *facts: str) -> bool:

@@ -26,6 +26,7 @@ from xla_backend.runtime.host_threads import available_threads
 from xla_backend.targets.cpu.routines.kept_objects import (
     MODULE,
     PARTS,
+    found_objects,
     is_installed,
     kept_key,
     kept_object,
@@ -91,6 +92,8 @@ class KernelLibrary(Mapping[str, Address]):
         pool = threads_library(threads)
         # Groups build each other, and so may a signal handler in the middle of that: no lock.
         self._groups: BoundedCache[str, None] = BoundedCache(made_for_good)
+        # Groups that somebody has looked for: their code on disk, until it is built, or None.
+        self._looked_for: dict[str, Sequence[bytes] | None] = {}
         self._addresses: dict[str, Address] = {**bridge_library().addresses(), **pool.addresses()}
 
     def __getitem__(self, symbol: str) -> Address:
@@ -125,6 +128,19 @@ class KernelLibrary(Mapping[str, Address]):
         """Whether they are built."""
         return all(symbol in self._addresses for symbol in symbols)
 
+    def is_kept(self, symbols: Iterable[str]) -> bool:
+        """Whether nothing has to be compiled for them: they are built, or their code is on disk."""
+        return all(symbol in self._addresses or self._is_kept(symbol) for symbol in symbols)
+
+    def _is_kept(self, symbol: str) -> bool:
+        group = group_of(symbol)
+        if group is None:  # of a library
+            return True
+        if group not in self._looked_for:
+            found = found_objects(group, self._target, PARTS, *self._fast_math)
+            self._looked_for[group] = found
+        return self._looked_for[group] is not None
+
     def __iter__(self) -> Iterator[str]:
         return iter({**self._addresses, **_groups()})
 
@@ -148,6 +164,10 @@ class KernelLibrary(Mapping[str, Address]):
     def _objects(self, group: str) -> Sequence[bytes]:
         """Object code of a group. If it is to be compiled, kernels of others that it calls are so
         meanwhile."""
+
+        found = self._looked_for.pop(group, None)
+        if found is not None:
+            return found
 
         def make() -> Sequence[bytes]:
             texts, called = _group_parts(group, self._target, self._fast_math)

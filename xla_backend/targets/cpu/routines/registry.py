@@ -19,10 +19,12 @@ def register_group(name: str, symbols: tuple[str, ...], emit: Emit) -> None:
     Raises:
       ValueError: another group has a kernel of the same name.
     """
+    for symbol in symbols:
+        if _OWNER.get(symbol, name) != name:
+            raise ValueError(f"{symbol} is of group {_OWNER[symbol]!r} and of {name!r}; rename one")
     _GROUPS[name] = (symbols, emit)
     for symbol in symbols:
-        if _OWNER.setdefault(symbol, name) != name:
-            raise ValueError(f"{symbol} is of group {_OWNER[symbol]!r} and of {name!r}; rename one")
+        _OWNER[symbol] = name
 
 
 def owners() -> dict[str, str]:

@@ -33,6 +33,7 @@ from xla_backend.targets.cpu.routines import (
     threaded_elementwise,
     threaded_index,
     threaded_memory,
+    threaded_program,
     transpose_shuffles,
     transposes,
     workspace,
@@ -68,6 +69,7 @@ _SUBJECTS = (
     threaded_index,
     threaded_conversions,
     threaded_memory,
+    threaded_program,
 )
 
 # Characters of a module beside the longest function: LLVM takes 2 ms for one with next to nothing.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.threaded_names import (
@@ -150,8 +151,9 @@ def _start(w: FunctionWriter, subroutine: str, frame: str) -> None:
     w.call_pointer(w.load("ptr", code), "void", [("ptr", code), ("ptr", frame)])
 
 
-def thunk_text(module: ModuleWriter) -> str:
+def thunk_text(target: TargetInfo) -> str:
     """The module of a program's `entry`: optimised code, if there is any, else the table."""
+    module = ModuleWriter(target)
     module.add(f"@{PROGRAM} = external global i64\n@{OPTIMISED} = external global ptr")
     parameters = [("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")]
     w = module.function("entry", parameters, "i32")

@@ -12,6 +12,8 @@ BLOCK, ENTRY, RETURN = f"{PREFIX}block", f"{PREFIX}entry", f"{PREFIX}return"
 # What a table exports: the subroutine of the program, and the word that is the address of optimised
 # code, once there is any.
 PROGRAM, OPTIMISED = "pyjax_program", "pyjax_optimised"
+# Of the entry on disk with the code of a program's `entry`.
+THUNK = "threaded thunk"
 # Integers that routines give the kernels that they call.
 CALLED_PARAMETERS = range(1, 9)
 # Where the arguments of runners are in frames.

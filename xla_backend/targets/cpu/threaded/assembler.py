@@ -14,7 +14,7 @@ object code (`llvm.loader`): it is linked, kept on disk and loaded in the same w
     asm.object()            # bytes of an ELF object
 
 Operands are words: numbers (offsets of slots in the frame, constants), addresses of symbols
-(`Symbol`), or of places of the table itself (`Label`).
+(`Symbol`), or of places of the table itself (`Label`); or so many bytes `Beyond` these.
 """
 
 from __future__ import annotations
@@ -46,7 +46,14 @@ class Label:
         self.word: int | None = None
 
 
-Word = int | Symbol | Label
+class Beyond(NamedTuple):
+    """The address so many bytes behind a place."""
+
+    base: Symbol | Label
+    offset: int
+
+
+Word = int | Symbol | Label | Beyond
 
 
 class Frame:
@@ -109,9 +116,15 @@ class Assembler:
         self._exports[name] = label
 
     @property
+    def size(self) -> int:
+        """Words of the table."""
+        return len(self._words)
+
+    @property
     def symbols(self) -> list[str]:
         """What the table refers to outside, each once, in order."""
-        return list({word.name: None for word in self._words if isinstance(word, Symbol)})
+        places = (word.base if isinstance(word, Beyond) else word for word in self._words)
+        return list({place.name: None for place in places if isinstance(place, Symbol)})
 
     def object(self) -> bytes:
         """The table as an object file, with its constants behind it. It is data that may be
@@ -124,17 +137,17 @@ class Assembler:
             constants += [b"\0" * padding, data]
             places[label] = size + padding
             size += padding + len(data)
-        numbers: list[int] = []
-        references: list[Reference] = []
-        for at, word in enumerate(self._words):
+        words = self._words
+        numbers = [word & _MASK if isinstance(word, int) else 0 for word in words]
+        references = []
+        for at, word in enumerate(words):
             if isinstance(word, int):
-                numbers.append(word & _MASK)
                 continue
-            numbers.append(0)
-            if isinstance(word, Symbol):
-                references.append(Reference(WORD * at, word.name, 0))
+            place, beyond = word if isinstance(word, Beyond) else (word, 0)
+            if isinstance(place, Symbol):
+                references.append(Reference(WORD * at, place.name, beyond))
             else:
-                references.append(Reference(WORD * at, None, _offset(word, places)))
+                references.append(Reference(WORD * at, None, _offset(place, places) + beyond))
         content = struct.pack(f"<{len(numbers)}Q", *numbers) + b"".join(constants)
         exports = {name: _offset(label, places) for name, label in self._exports.items()}
         return data_object(content, references, exports)

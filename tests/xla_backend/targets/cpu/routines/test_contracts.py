@@ -16,6 +16,7 @@ from xla_backend.targets.cpu.routines import (
     matrix_lanes,
     small_matrices,
     small_reflectors,
+    threaded_names,
 )
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.conv import pack_dims
@@ -199,7 +200,8 @@ def test_every_library_routine_has_a_contract():
     names = {name.partition(".")[0] for name in kernel_library()}
     # SciPy's own are there once somebody has called them.
     linked = {n for n in names if n.startswith((PREFIX, "pyjax_blas_")) and group_of(n) is None}
-    exported = {name for name in names if name.startswith("pyjax_")} - linked
+    instructions = {name for name in names if name.startswith(threaded_names.PREFIX)}
+    exported = {name for name in names if name.startswith("pyjax_")} - linked - instructions
     helpers = {
         "pyjax_come", "pyjax_helping", "pyjax_host_call", "pyjax_is_stopped",
         "pyjax_lane_groups", "pyjax_leave",

@@ -137,3 +137,29 @@ def test_groups_that_are_asked_for_together_are_built_at_the_same_time(no_kernel
     symbols = ["pyjax_lane_groups", "pyjax_workspace_take"]
     kernels.get_ready(symbols)
     assert kernels.is_ready(symbols)
+
+
+def test_a_kernel_is_of_one_group():
+    """Two with one name would be one of them, whichever came last."""
+    with pytest.raises(ValueError, match="pyjax_lane_groups is of group 'lane_groups' and of 'x'"):
+        registry.register_group("x", ("pyjax_lane_groups",), lambda module: None)
+    declare_kernels()
+    assert registry.owners()["pyjax_lane_groups"] == "lane_groups"
+
+
+def test_what_is_kept(no_kernels, monkeypatch):
+    """Built, or on disk: nothing is compiled to know it, and a group is looked for once."""
+    looked = []
+
+    def found(group, *rest):
+        looked.append(group)
+        return [b"code"] if group == "lane_groups" else None
+
+    monkeypatch.setattr(library, "found_objects", found)
+    kernels = KernelLibrary(host_target())
+    for _ in range(2):
+        assert kernels.is_kept(["pyjax_lane_groups"])
+        assert not kernels.is_kept(["pyjax_lane_groups", "pyjax_workspace_take"])
+        assert kernels.is_kept(["pyjax_parallel_for"]), "of the pool"
+    assert looked == ["lane_groups", "workspace"]
+    assert kernels._objects("lane_groups") == [b"code"], "it is not read again"
