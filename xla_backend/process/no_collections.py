@@ -31,6 +31,8 @@ _is_left_alone = not _HAS_LISTS
 # Threads that have switched the collector off, and the thresholds that others have changed: a child
 # that is forked meanwhile has none of these threads.
 _switched_off: set[int] = set()
+# Threads whose work is nobody's: who switches the collector off on another thread must find it so.
+_bystanders: set[int] = set()
 _changed: dict[int, tuple[int, int, int]] = {}
 
 
@@ -45,6 +47,8 @@ def without_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P
     (False, True)
     """
     collecting, me = gc.isenabled(), threading.get_ident()
+    if me in _bystanders:
+        return function(*args, **kwargs)
     try:
         if collecting:
             _switched_off.add(me)
@@ -57,6 +61,13 @@ def without_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P
             finally:
                 gc.enable()
                 _switched_off.discard(me)
+
+
+def leave_collector_alone() -> None:
+    """From now on, `without_collections` on this thread does no more than call the function: the
+    collector is that of the whole process, and others, who know nothing of this thread, may switch
+    it meanwhile."""
+    _bystanders.add(threading.get_ident())
 
 
 def with_few_collections(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -96,6 +107,7 @@ def _after_fork_in_child() -> None:
         if thread != me and gc.get_threshold() == (_FEW, *before[1:]):
             gc.set_threshold(*before)
     _switched_off.intersection_update({me})
+    _bystanders.intersection_update({me})
     for thread in _changed.keys() - {me}:
         del _changed[thread]
 
