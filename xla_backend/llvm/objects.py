@@ -133,15 +133,20 @@ def _compile(ir: str, target: TargetInfo, opt: int, cache: bool, jit: bool) -> b
 
 
 def compile_objects(
-    texts: Sequence[str], target: TargetInfo, cache: bool = False, opt: int = 1
+    texts: Sequence[str],
+    target: TargetInfo,
+    cache: bool = False,
+    opt: int = 1,
+    *,
+    in_turn: bool = False,
 ) -> list[bytes]:
-    """Object code of several modules, each made on a thread of its own.
+    """Object code of several modules, each made on a thread of its own, or `in_turn` on this one.
 
     Raises:
       IrError: a text does not parse or a module does not verify.
     """
-    if len(texts) == 1:
-        return [compile_object(texts[0], target, opt, cache)]
+    if in_turn or len(texts) == 1:
+        return [compile_object(text, target, opt, cache) for text in texts]
     check_forked()
     return apart(_compile_all, texts, target, cache, _checked_opt(opt))
 

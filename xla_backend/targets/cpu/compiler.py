@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -90,8 +90,9 @@ def compile_code(
         _dump_inputs(dumper, module, options)
 
     def compiled_now() -> tuple[Compiled, Sequence[PassRun]]:
-        assignment, log = _optimize(module, options, profile, dumper)
-        return _compile(module, assignment, options, profile, dumper, device, log, cache), log
+        refuse_others(module, options)
+        planned = plan_module(module, options, profile, dumper)
+        return compile_planned(planned, options, profile, dumper, device, cache), planned.log
 
     # A compilation makes many objects that live until its end: walking them again and again is
     # wasted time.
@@ -104,12 +105,9 @@ def compile_code(
 
 def stages_of(module: HloModule, options: CompileOptions) -> CompiledStages:
     """What `compile_code` goes through for a module, which stays as it is."""
-    module = module.clone()
-    assignment, log = _optimize(module, options, Profile(), None)
-    written = write_code(module, assignment, options, shared=True)
-    return CompiledStages(
-        module, assignment, written.program, written.kernels, log, written.decisions
-    )
+    planned = plan_module(module.clone(), options, Profile())
+    kernels = write_code(planned, options, shared=True).kernels
+    return CompiledStages(planned, lambda: kernels)
 
 
 def _optimize(
@@ -126,14 +124,49 @@ def _optimize(
         return assign_buffers(module), pipeline.log
 
 
-class WrittenCode(NamedTuple):
-    """A program, its LLVM module, what can be read about its kernels, and what was decided by their
-    measured costs."""
+class Planned(NamedTuple):
+    """A module on its way up to its program: all that code is made from.
 
+    Fields:
+      module: the optimised HLO.  assignment: its buffers.
+      program: made of it.  instructions: names of those that run each kernel.
+      schedules: by which its kernels were scheduled.
+      log: every run of a pass that made the module, in order.
+    """
+
+    module: HloModule
+    assignment: BufferAssignment
     program: Program
+    instructions: Mapping[str, Sequence[str]]
+    schedules: Schedules
+    log: Sequence[PassRun] = ()
+
+    @property
+    def decisions(self) -> Sequence[CostDecision]:
+        """What was decided by the measured costs of kernels."""
+        return self.schedules.decisions
+
+
+class WrittenCode(NamedTuple):
+    """The LLVM module of a program, and what can be read about its kernels."""
+
     emitted: EmittedProgram
     kernels: KernelListing
-    decisions: Sequence[CostDecision]
+
+
+def plan_module(
+    module: HloModule,
+    options: CompileOptions,
+    profile: Profile,
+    dumper: CompilationListener | None = None,
+) -> Planned:
+    """Optimise `module` (in place) and plan it.
+
+    Raises:
+      UnimplementedError: the program uses something this backend cannot run.
+    """
+    assignment, log = _optimize(module, options, profile, dumper)
+    return plan_scheduled(module, assignment, options, profile, log)
 
 
 def plan_program(module: HloModule, options: CompileOptions) -> Plan:
@@ -143,8 +176,8 @@ def plan_program(module: HloModule, options: CompileOptions) -> Plan:
       UnimplementedError: the program uses something this backend cannot run.
     """
     build_pipeline(options).run(module)
-    _, program = _plan(module, assign_buffers(module), options, _schedules(options))
-    return Plan(program, ROUTINES, host_function)
+    planned = plan_scheduled(module, assign_buffers(module), options)
+    return Plan(planned.program, ROUTINES, host_function)
 
 
 def _schedules(options: CompileOptions) -> Schedules:
@@ -156,31 +189,34 @@ def _schedules(options: CompileOptions) -> Schedules:
     )
 
 
-def _plan(
-    module: HloModule, assignment: BufferAssignment, options: CompileOptions, schedules: Schedules
-) -> tuple[KernelTable, Program]:
-    table = KernelTable(schedules)
-    program = build_program(module, assignment, RULES, table, options)
-    if options.verify:
-        verify_program(program, ROUTINES)
-    return table, program
+def plan_scheduled(
+    module: HloModule,
+    assignment: BufferAssignment,
+    options: CompileOptions,
+    profile: Profile | None = None,
+    log: Sequence[PassRun] = (),
+) -> Planned:
+    """`plan_module`, for a module that the pipeline has already scheduled."""
+    schedules = _schedules(options)
+    with (profile or Profile()).phase("program"):
+        table = KernelTable(schedules)
+        program = build_program(module, assignment, RULES, table, options)
+        if options.verify:
+            verify_program(program, ROUTINES)
+    return Planned(module, assignment, program, table.instructions, schedules, log)
 
 
 def write_code(
-    module: HloModule,
-    assignment: BufferAssignment,
+    planned: Planned,
     options: CompileOptions,
     profile: Profile | None = None,
     *,
     shared: bool = False,
 ) -> WrittenCode:
-    """LLVM code of a scheduled module, for the target that the options say. `shared`: as in
+    """LLVM code of a program, for the target that the options say. `shared`: as in
     `emit_program`."""
-    profile = profile or Profile()
-    schedules = _schedules(options)
-    with profile.phase("program"):
-        table, program = _plan(module, assignment, options, schedules)
-    with profile.phase("emit"):
+    program, schedules = planned.program, planned.schedules
+    with (profile or Profile()).phase("emit"):
         writer = ModuleWriter(schedules.target, options.fast_math)
         serial, measured = options.num_threads == 1, options.profiled_runs > 0
         emitted = emit_program(
@@ -191,8 +227,7 @@ def write_code(
             overlap=options.overlap_collectives,
             shared=shared,
         )
-    listing = KernelListing(program, table.instructions, emitted.kernels)
-    return WrittenCode(program, emitted, listing, schedules.decisions)
+    return WrittenCode(emitted, KernelListing(program, planned.instructions, emitted.kernels))
 
 
 def codegen_level(options: CompileOptions) -> int:
@@ -204,19 +239,29 @@ def compile_scheduled(
     module: HloModule, assignment: BufferAssignment, options: CompileOptions
 ) -> CpuExecutable:
     """Generate code for a module that the pipeline has already scheduled."""
-    return _compile(module, assignment, options, Profile()).executable
+    planned = plan_scheduled(module, assignment, options)
+    return compile_planned(planned, options, Profile()).executable
 
 
-def _compile(
-    module: HloModule,
-    assignment: BufferAssignment,
+def compile_planned(
+    planned: Planned,
     options: CompileOptions,
     profile: Profile,
     dumper: CompilationListener | None = None,
     device: Device | None = None,
-    log: Sequence[PassRun] = (),
     cache: bool = True,
 ) -> Compiled:
+    """The rest of `compile_code`."""
+    code, kernels = generate(planned, options, profile, dumper, cache)
+    stages = CompiledStages(planned, lambda: kernels)
+    return Compiled(linked(code, planned, stages, options, profile, device), code)
+
+
+def refuse_others(module: HloModule, options: CompileOptions) -> None:
+    """
+    Raises:
+      UnimplementedError: the options ask for code of other machines.
+    """
     target = target_for(options)
     if target.triple != host_target().triple:
         raise UnimplementedError(
@@ -224,16 +269,43 @@ def _compile(
             f"{host_target().triple}; `xla_backend.compile(module, target=...)` makes its object "
             "code without loading it"
         )
-    program, emitted, kernels, decisions = write_code(
-        module, assignment, options, profile, shared=True
-    )
+
+
+class Generated(NamedTuple):
+    """The code of a program, and what can be read about its kernels."""
+
+    code: ProgramCode
+    kernels: KernelListing
+
+
+def generate(
+    planned: Planned,
+    options: CompileOptions,
+    profile: Profile,
+    dumper: CompilationListener | None = None,
+    cache: bool = True,
+    go_on: Callable[[], object] | None = None,
+) -> Generated:
+    """LLVM's code of a program.
+
+    Args:
+      cache: look for object code on disk, and keep it there.
+      go_on: nobody waits for the code: it is made on this thread only, and this is called before
+        LLVM, which cannot be stopped. It may raise.
+    """
+    target = target_for(options)
+    emitted, kernels = write_code(planned, options, profile, shared=True)
     with profile.phase("emit"):
         llvm_ir = kernels.module.to_text()
+    if go_on is not None:
+        go_on()
     with profile.phase("llvm"):
         parts = worthwhile_parts(len(llvm_ir), options.parallel_codegen)
         texts = split(kernels.module, parts) if parts > 1 else [llvm_ir]
         level = codegen_level(options)
-        compile_them = lambda: objects.compile_objects(texts, target, cache=cache, opt=level)
+        compile_them = lambda: objects.compile_objects(
+            texts, target, cache=cache, opt=level, in_turn=go_on is not None
+        )
         with got_ready(_routines(emitted), target, options.fast_math, options.num_threads):
             objects_made: Sequence[bytes]
             if emitted.numbers is None:
@@ -242,17 +314,26 @@ def _compile(
                 key = (llvm_ir, parts, target, level)
                 objects_made = _shared_objects.make(key, compile_them)
     if dumper is not None:
-        dumper.after_optimizations(module, assignment)
+        dumper.after_optimizations(planned.module, planned.assignment)
         _dump_code(dumper, kernels, target, list(zip(texts, objects_made)))
-    code = _program_code(program, emitted, objects_made, len(llvm_ir), options.measured)
+    code = _program_code(planned.program, emitted, objects_made, len(llvm_ir), options.measured)
+    return Generated(code, kernels)
+
+
+def linked(
+    code: ProgramCode,
+    planned: Planned,
+    stages: CompiledStages,
+    options: CompileOptions,
+    profile: Profile,
+    device: Device | None,
+) -> CpuExecutable:
+    """The executable of some code of a program."""
     with profile.phase("link"):
-        library = link(code, target, options.fast_math, options.num_threads)
-    stages = CompiledStages(module, assignment, program, kernels, log, decisions)
+        library = link(code, target_for(options), options.fast_math, options.num_threads)
     device = device or host_device()
-    executable = CpuExecutable(
-        code, library, device, lambda: stages, profile.seconds, options, module.name
-    )
-    return Compiled(executable, code)
+    name = planned.module.name
+    return CpuExecutable(code, library, device, lambda: stages, profile.seconds, options, name)
 
 
 def _routines(emitted: EmittedProgram) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.module import HloModule
@@ -17,21 +17,37 @@ from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 
 
-class CompiledStages(NamedTuple):
+class PlannedModule(Protocol):
+    """A module on its way up to its program (`compiler.Planned`)."""
+
+    @property
+    def module(self) -> HloModule: ...
+    @property
+    def assignment(self) -> BufferAssignment: ...
+    @property
+    def program(self) -> Program: ...
+    @property
+    def log(self) -> Sequence[PassRun]: ...
+    @property
+    def decisions(self) -> Sequence[CostDecision]: ...
+
+
+class CompiledStages:
     """The stages of an executable (`executable.Stages`).
 
-    Fields:
-      module: the optimised HLO.  assignment: its buffers.  program, kernels: made of it.
-      log: every run of a pass that made the module, in order.
+    Attributes:
+      module: the optimised HLO.  assignment: its buffers.  program: made of it.
       decisions: by measured costs of kernels.
     """
 
-    module: HloModule
-    assignment: BufferAssignment
-    program: Program
-    kernels: KernelListing
-    log: Sequence[PassRun] = ()
-    decisions: Sequence[CostDecision] = ()
+    def __init__(self, planned: PlannedModule, kernels: Callable[[], KernelListing]) -> None:
+        """`kernels`: what can be read about them; it may be made then."""
+        self.module = planned.module
+        self.assignment = planned.assignment
+        self.program = planned.program
+        self.decisions = planned.decisions
+        self._log = planned.log
+        self._kernels = kernels
 
     def texts(self) -> dict[str, str]:
         return {
@@ -42,13 +58,13 @@ class CompiledStages(NamedTuple):
         }
 
     def llvm_ir(self) -> str:
-        return self.kernels.module.to_text()
+        return self._kernels().module.to_text()
 
     def loop_ir(self) -> dict[str, str]:
-        return self.kernels.texts()
+        return self._kernels().texts()
 
     def emitted(self) -> list[EmittedKernel]:
-        return self.kernels.emitted()
+        return self._kernels().emitted()
 
     def pass_report(self) -> str:
-        return pass_report(self.log)
+        return pass_report(self._log)

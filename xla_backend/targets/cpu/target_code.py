@@ -10,7 +10,7 @@ from xla_backend.llvm import objects
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.process.lazy import lazy
 from xla_backend.runtime.target_code import TargetCode
-from xla_backend.targets.cpu.compiler import codegen_level, write_code
+from xla_backend.targets.cpu.compiler import codegen_level, plan_scheduled, write_code
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.targets.cpu.routines import registry
@@ -25,7 +25,7 @@ def make_target_code(module: HloModule, options: CompileOptions) -> TargetCode:
       UnimplementedError: the program uses something this backend cannot run.
     """
     build_pipeline(options).run(module)
-    written = write_code(module, assign_buffers(module), options)
+    written = write_code(plan_scheduled(module, assign_buffers(module), options), options)
     return CpuTargetCode(module, written.kernels, codegen_level(options))
 
 
