@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import pyjax
+
 Step = Callable[[], object]
 
 
@@ -65,6 +67,7 @@ def measure(row: Row) -> None:
         if not row.once:
             step()
             step()
+            pyjax.compilation_barrier()  # what is timed is optimised code
         calls[name] = 1 if row.once else _calls_per_sample(step)
     deadline = time.perf_counter() + row.seconds * len(row.contenders)
     rounds = 0

@@ -97,6 +97,21 @@ cpu_memory_limit = option(
     ours=True,
 )
 
+first_code = option(
+    "jax_first_code",
+    kind=Bool(),
+    default=True,
+    affects=Affects.NOTHING,
+    scope=Scope.GLOBAL,
+    help="Programs on CPUs run at once on code that is made without LLVM, where they can have it, "
+    "and LLVM compiles them meanwhile on another thread; results are the same bits. Off, the first "
+    "call waits for LLVM.",
+    ours=True,
+    interactions="Programs that are dumped, checked, logged or counted when they are compiled "
+    "(jax_log_compiles, jax_enable_checks, jax_dump_ir_to, jax_enable_pgle), and those of "
+    "jit(f).lower(x).compile(), wait for LLVM. pyjax.compilation_barrier() waits for all.",
+)
+
 gpu_group_products = option(
     "jax_gpu_group_products",
     kind=Bool(),

@@ -66,6 +66,7 @@ from pyjax.runtime.devices import process_index as process_index
 from pyjax.runtime.devices import process_indices as host_ids
 from pyjax.runtime.devices import process_indices as process_indices
 from pyjax.runtime.dispatch import clear_caches as clear_caches
+from pyjax.runtime.first_code import compilation_barrier as compilation_barrier
 from pyjax.runtime.placement import block_until_ready as block_until_ready
 from pyjax.runtime.placement import copy_to_host_async as copy_to_host_async
 from pyjax.runtime.placement import device_get as device_get

@@ -10,6 +10,8 @@ import pytest
 
 # What is compiled must not depend on what somebody has compiled ahead in this checkout.
 os.environ["PYJAX_INSTALLED_DIR"] = ""
+# Tests are of optimised code, but for those of first code.
+os.environ["PYJAX_FIRST_CODE"] = "0"
 
 
 class _Kept:

@@ -51,6 +51,8 @@ class CompileOptions(Value):
         to that end kernels run on the calling thread.
       measured: what kernels of this program take as such runs told; the others are estimated.
       expect_measured_costs: of programs on disk, those compiled with measured costs are preferred.
+      first_code: the program may run at once on code that is made without LLVM, and computes the
+        same bits, until its optimised code is there.
     """
 
     optimization_level: int = 2
@@ -79,6 +81,7 @@ class CompileOptions(Value):
     profiled_runs: int = 0
     measured: Costs = ()
     expect_measured_costs: bool = False
+    first_code: bool = False
 
     @property
     def level(self) -> int:

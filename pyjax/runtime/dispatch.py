@@ -36,6 +36,7 @@ from pyjax.runtime import shape_generic, sized_programs
 from pyjax.runtime.array import DeviceArray, array_from, array_from_host, from_numpy
 from pyjax.runtime.array_spec import ArraySpec, array_spec, laid_out, mesh_of_group
 from pyjax.runtime.devices import default_device
+from pyjax.runtime.first_code import with_first_code
 from pyjax.runtime.module_sources import module_source, tell_of_lowering
 from pyjax.runtime.profile_guided import compile_when_used, recompile_when_measured
 from pyjax.runtime.program import Call, Program
@@ -433,7 +434,8 @@ def _compile_jaxpr(
             compile_when_used(program, moved.calls_until_compiled, compiled, program.constants)
         return program
     if not profiled_runs:
-        return made(_compile(source, device, options_now))
+        chosen = options_now if _watched(options_now) else with_first_code(options_now)
+        return made(_compile(source, device, chosen))
     original = source.copy()  # compiling changes the module
     program = made(_compile(source, device, options_now._replace(profiled_runs=profiled_runs)))
     runs = program.executable.measured_runs

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
+from tests.first_code import first_code
 
 
 def _network(number: float) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -41,28 +43,34 @@ def _sorted(number: float) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return function, (np.arange(100, dtype=np.float32),)
 
 
+@pytest.mark.parametrize("tiers", [nullcontext, first_code])
 @pytest.mark.parametrize("make", [_network, _loop, _sorted])
-def test_garbage_of_compiling(make):
+def test_garbage_of_compiling(make, tiers):
     pyjax.config.update("jax_enable_compilation_cache", False)
     try:
-        kept = []
-        for number in (1.25, 1.5):  # the first one loads what is needed
-            function, arguments = make(number)
-            kept.append(pyjax.jit(function))
-            gc.collect()
-            gc.set_debug(gc.DEBUG_SAVEALL)
-            kept[-1](*arguments)
-            gc.collect()
-            gc.set_debug(0)
-            garbage = Counter(
-                type(x).__qualname__ for x in gc.garbage if _is_ours(type(x).__module__)
-            )
-            gc.garbage.clear()
+        with tiers():
+            garbage = _garbage(make)
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
         pyjax.config.update("jax_enable_compilation_cache", True)
     assert not garbage
+
+
+def _garbage(make):
+    kept = []
+    for number in (1.25, 1.5):  # the first one loads what is needed
+        function, arguments = make(number)
+        kept.append(pyjax.jit(function))
+        gc.collect()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        kept[-1](*arguments)
+        pyjax.compilation_barrier()
+        gc.collect()
+        gc.set_debug(0)
+        garbage = Counter(type(x).__qualname__ for x in gc.garbage if _is_ours(type(x).__module__))
+        gc.garbage.clear()
+    return garbage
 
 
 def _is_ours(module: str) -> bool:

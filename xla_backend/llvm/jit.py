@@ -96,7 +96,7 @@ class Library:
                 "addresses in `symbols` (an emitter used an operation this target lacks)"
             )
         names = list(exports) if exports is not None else defined
-        self._keep = (*keep, *bound.values())
+        self._keep: tuple[object, ...] = (*keep, *bound.values())
         if can_load(objects):
             found, self._code = load(objects, bound)
             self._addresses = {name: found[name] for name in names}
@@ -111,6 +111,10 @@ class Library:
             raise KeyError(
                 f"this library defines no function {name!r}; it has {sorted(self._addresses)}"
             ) from None
+
+    def keep(self, other: object) -> None:
+        """Let something live as long as the code."""
+        self._keep += (other,)
 
     def addresses(self) -> dict[str, Address]:
         return {name: Address(number, self) for name, number in self._addresses.items()}

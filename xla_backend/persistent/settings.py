@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,11 +47,34 @@ class CacheSettings(Value):
 
 
 _settings = CacheSettings()
+# Of threads that do what was asked for under other settings, by thread.
+_of_threads: dict[int, CacheSettings] = {}
 
 
 def cache_settings() -> CacheSettings:
     """The settings in force."""
-    return _settings
+    return _of_threads.get(threading.get_ident(), _settings) if _of_threads else _settings
+
+
+def settings_to_keep() -> CacheSettings:
+    """The settings in force, which say the directory, too, if somebody has named one."""
+    return cache_settings()._replace(directory=chosen_directory() or None)
+
+
+@contextmanager
+def under_settings(settings: CacheSettings) -> Iterator[None]:
+    """Other settings are in force on this thread. For threads on which no signal handler runs."""
+    me = threading.get_ident()
+    _of_threads[me] = settings
+    try:
+        yield
+    finally:
+        _of_threads.pop(me, None)
+
+
+# A child has none of these threads, and may have others of their numbers.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_of_threads.clear)
 
 
 def change_cache_settings(**changes: Any) -> None:
@@ -62,7 +88,7 @@ def change_cache_settings(**changes: Any) -> None:
 
 def chosen_directory() -> str:
     """The directory that somebody named, or ""."""
-    return _settings.directory or os.environ.get("PYJAX_CACHE_DIR", "")
+    return cache_settings().directory or os.environ.get("PYJAX_CACHE_DIR", "")
 
 
 def cache_directory() -> Path | None:

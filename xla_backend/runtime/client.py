@@ -451,6 +451,9 @@ class LoadedExecutable:
         """The generated kernels; platforms that generate none have an empty list."""
         return []
 
+    def await_optimised(self) -> None:
+        """Return when it runs optimised code, where that is made while it runs already."""
+
     def cost_decisions(self) -> Sequence[CostDecision]:
         """What was decided by the measured costs that it was compiled with."""
         return ()

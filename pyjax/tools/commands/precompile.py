@@ -106,6 +106,7 @@ def _call_operations(name: str, folder: str) -> None:
     options = ("JAX_", "PYJAX_", "XLA_")
     environment = {k: v for k, v in os.environ.items() if not k.startswith(options)}
     environment |= {"JAX_PLATFORMS": "cpu", "PYJAX_CACHE_DIR": folder, "PYJAX_INSTALLED_DIR": ""}
+    environment |= {"PYJAX_FIRST_CODE": "0"}  # all of it is to be there when they end
     command = [sys.executable, "-m", "pyjax.tools.common_operations", "--cpu", name]
     processes = []
     try:

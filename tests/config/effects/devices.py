@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
+import random
 import re
 import sys
 import types
@@ -19,6 +20,7 @@ import pyjax.numpy as jnp
 from pyjax import lax
 from tests.config.effects.observe import error_of, records_of, warnings_of
 from tests.config.effects.table import effect, inert, waits
+from tests.first_code import made_by, stand_in
 from tests.pyjax import toy_platform
 from tests.xla_backend.targets.gpu import fake_cupy
 from xla_backend.runtime.processes.joined import Joined, set_joined
@@ -545,6 +547,15 @@ def pmap_no_rank_reduction() -> tuple[tuple[int, ...], tuple[int, ...], list[Any
     (part,) = result.addressable_shards
     assert result.shape == (1, 2) and (result + 0).sharding.shard_shape((1, 2)) == (1, 2)
     return result.sharding.shard_shape(result.shape), part.data.shape, part.data.tolist()
+
+
+@effect("jax_first_code", False, default=True, changed=False)
+def programs_on_first_code() -> bool:
+    """Whether a program runs before its optimised code is there."""
+    made: list[object] = []
+    with made_by(lambda program, *how: made.append(program) or stand_in(program, *how)):
+        pyjax.jit(lambda x: jnp.sin(x).cumsum() * random.random())(np.arange(3.0))
+    return bool(made)
 
 
 @effect("jax_native_dispatch", False, default=0, changed=lambda n: n > 0)

@@ -24,7 +24,7 @@ from xla_backend.runtime.memory import POOL, Block
 from xla_backend.runtime.processes.errors import ProcessFailure
 from xla_backend.runtime.processes.identity import Identity
 from xla_backend.runtime.processes.joined import joined
-from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND, TIMES_BYTES
+from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND, OPTIMISED, TIMES_BYTES
 from xla_backend.targets.cpu.meeting_places import ENDS_EARLY, EndedEarly, Session, SharedSession
 from xla_backend.targets.cpu.native import NativeCall, NativeContext, NativeExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
@@ -93,9 +93,11 @@ class CpuExecutable(NativeExecutable):
 
     Attributes:
       content: a digest of what the module computes, where other processes run it, too.
+      optimising: of code that is the first of a program, waits for the optimised code, if it can.
     """
 
     content = ""
+    optimising: Callable[[], object] | None = None
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class CpuExecutable(NativeExecutable):
             device, facts.parameters, facts.outputs, dict(facts.aliases), facts.uses_context
         )
         self.library = library
-        self.code_bytes = sum(map(len, code.objects))
+        self._code_bytes = sum(map(len, code.objects))
         self.held_bytes = facts.held_bytes
         self.temp_size = facts.temp_size
         self.profile = profile
@@ -142,6 +144,25 @@ class CpuExecutable(NativeExecutable):
             self.in_turn = brief and not facts.meetings.sites
         if options.num_threads is not None and facts.host_calls:
             self._call = _limited(self._call, options.num_threads)
+
+    def switch(self, code: ProgramCode, library: Library) -> None:
+        """Run optimised code of the same program from now on. Calls under way end with the first
+        code, which is kept: it is what callers have the address of, and it looks at each call
+        whether there is another."""
+        self.library.keep(library)
+        self._code_bytes = sum(map(len, code.objects))
+        word = ctypes.c_uint64.from_address(self.library.address(OPTIMISED))
+        word.value = library.address("entry")  # one store of a whole word
+
+    def await_optimised(self) -> None:
+        if self.optimising is not None:
+            self.optimising()
+
+    @property
+    def code_bytes(self) -> int:  # type: ignore[override]
+        """Of the optimised code."""
+        self.await_optimised()
+        return self._code_bytes
 
     @lazy
     def stages(self) -> Stages:

@@ -54,6 +54,7 @@ from xla_backend.user_passes import user_passes
 
 # The compiler is not loaded where all programs are on disk.
 _compile_code = on_first_use("xla_backend.targets.cpu.compiler", "compile_code")
+_compile_in_tiers = on_first_use("xla_backend.targets.cpu.tiers", "compile_in_tiers")
 _compile_elementwise = on_first_use("xla_backend.targets.cpu.dynamic", "compile_elementwise")
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ Facts = CodeFacts | ElementwiseFacts | ClassFacts
 # Types and dimensions of the arrays that a program takes and gives.
 Shapes = tuple[list[Any], list[Any]]
 # Options that change nothing about the code, or make it of another sort (`_sort`).
-_NO_PART = frozenset({"dump", "expect_measured_costs", "measured", "profiled_runs"})
+_NO_PART = frozenset({"dump", "expect_measured_costs", "first_code", "measured", "profiled_runs"})
 
 
 class Entry(Value):
@@ -95,10 +96,21 @@ def find_program(source: ModuleSource, options: CompileOptions, device: Device) 
     them find whatever was measured. Who has measured anew compiles anew, and keeps that instead.
     """
 
-    def make(cache: bool) -> tuple[CpuExecutable, Facts, Sequence[bytes]]:
+    in_tiers = options.first_code and not (_is_watched(options) or _is_of_measuring(options))
+
+    def make(cache: bool, place: _Place | None) -> CpuExecutable:
+        start = time.perf_counter()
         with runtime_got_ready(target_for(options), options.fast_math, options.num_threads):
-            made = _compile_code(source.module, options, device, cache=cache)
-        return made.executable, made.code.facts, made.code.objects
+            if in_tiers:
+                made: CpuExecutable = _compile_in_tiers(
+                    source.module, options, device, place, cache
+                )
+                return made
+            compiled = _compile_code(source.module, options, device, cache=cache)
+        if place is not None:
+            place.keep(compiled.code, time.perf_counter() - start)
+        executable: CpuExecutable = compiled.executable
+        return executable
 
     load = lambda found: _loaded(found, source, options, device)
     return _find("program", CodeFacts, source, options, load, make)
@@ -109,8 +121,12 @@ def find_without_module(
 ) -> CpuExecutable | None:
     """The executable on disk of a module that was not made yet; None: it is not there, or only the
     module tells which it is."""
-    measured = options.measured or options.expect_measured_costs or options.profiled_runs
-    if measured or not _is_known(source) or not cache_settings().enabled or _is_watched(options):
+    if (
+        _is_of_measuring(options)
+        or not _is_known(source)
+        or not cache_settings().enabled
+        or _is_watched(options)
+    ):
         return None
     base = key_parts(source, options)
     if base is None:
@@ -146,9 +162,12 @@ def find_elementwise(source: ModuleSource, options: CompileOptions) -> Elementwi
         (object_code,) = found.objects
         return load_elementwise(found.facts, object_code, source, options)
 
-    def make(cache: bool) -> tuple[ElementwiseCode, Facts, Sequence[bytes]]:
-        code = _compile_elementwise(source.module, options, cache=cache)
-        return code, code.facts, [code.object_code]
+    def make(cache: bool, place: _Place | None) -> ElementwiseCode:
+        start = time.perf_counter()
+        code: ElementwiseCode = _compile_elementwise(source.module, options, cache=cache)
+        if place is not None:
+            place.keep_code(code.facts, [code.object_code], time.perf_counter() - start)
+        return code
 
     return _find("elementwise", ElementwiseFacts, source, options, load, make)
 
@@ -255,15 +274,20 @@ def _find(
     source: ModuleSource,
     options: CompileOptions,
     load: Callable[[Found], T],
-    make: Callable[[bool], tuple[T, Facts, Sequence[bytes]]],
+    make: Callable[[bool, _Place | None], T],
 ) -> T:
+    """
+    Args:
+      make: compiles it, and keeps the code in a place, if there is one; else, if it is told to, its
+        object code by itself.
+    """
     name = source.name
     if not cache_settings().enabled:
         announce(CacheEvent(Outcome.DISABLED, name))
-        return make(False)[0]
+        return make(False, None)
     base = None if _is_watched(options) else key_parts(source, options)
     if base is None:
-        return make(True)[0]
+        return make(True, None)
     target = target_for(options).key
     asked = _Asked(kind, base, _sort(options))
     key = asked.key
@@ -286,12 +310,41 @@ def _find(
             stacklevel=2,
         )
     shapes = shapes_of(source.module)  # compiling changes it
-    start = time.perf_counter()
-    result, facts, objects = make(False)
-    seconds = time.perf_counter() - start
-    if _keep(key, kind, target, facts, objects, seconds, shapes):
-        announce(CacheEvent(Outcome.KEPT, name, key))
-    return result
+    return make(False, _Place(name, key, kind, target, shapes))
+
+
+class _Place(NamedTuple):
+    """Where what is compiled now is kept, as the settings say when it is kept.
+
+    Fields:
+      name: of the program.  key, kind, target: of the entry.  shapes: of the program.
+    """
+
+    name: str
+    key: str
+    kind: str
+    target: str
+    shapes: Shapes
+
+    def keep_code(self, facts: Facts, objects: Sequence[bytes], seconds: float) -> None:
+        """`seconds`: that compiling took."""
+        if _keep(self.key, self.kind, self.target, facts, objects, seconds, self.shapes):
+            announce(CacheEvent(Outcome.KEPT, self.name, self.key))
+
+    def keep(self, code: ProgramCode, seconds: float) -> None:
+        self.keep_code(code.facts, code.objects, seconds)
+
+    def find(self) -> ProgramCode | None:
+        """The code, if somebody has kept it meanwhile."""
+        content = store.load(self.key, self.kind, self.target)
+        if content is None:
+            return None
+        try:
+            found = read_entry(content, CodeFacts, self.shapes)
+        except (Unfit, ProgramFormatError):  # who asks for it next says so
+            return None
+        assert isinstance(found.facts, CodeFacts)
+        return ProgramCode(found.facts, found.objects)
 
 
 def _keep(
@@ -321,6 +374,11 @@ _MEASURED = "measured"
 def _sort(options: CompileOptions) -> str:
     """What measuring makes of a program, for keys."""
     return "profiled" if options.profiled_runs else _MEASURED if options.measured else ""
+
+
+def _is_of_measuring(options: CompileOptions) -> bool:
+    """Whether costs are measured, or were, or should have been."""
+    return bool(options.measured or options.expect_measured_costs or options.profiled_runs)
 
 
 def _is_watched(options: CompileOptions) -> bool:

@@ -1,0 +1,212 @@
+"""Programs that run at once on code that needs no LLVM, and on LLVM's as soon as that is there.
+
+A module is planned once: passes, buffers, scheduled kernels. Of the plan first code is made, if
+whoever makes such code can (`first_code_by`), and the program runs. Of the same plan LLVM makes the
+optimised code, on the thread of `process.later`; then all callers are switched to it, by one store
+to a word that the first code looks at (`CpuExecutable.switch`). Both compute the same bits.
+
+A program that nobody holds any more when its turn comes is compiled all the same if it can be kept
+on disk: functions that are made anew for each call are programs that live for a moment, and the
+next one is to find something there. For the same reason each looks there first: an equal program
+may have had its turn before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import weakref
+from collections.abc import Callable
+from typing import Protocol
+
+from xla_backend.compile_options import CompileOptions
+from xla_backend.hlo.module import HloModule
+from xla_backend.llvm.target import TargetInfo
+from xla_backend.persistent.settings import settings_to_keep, under_settings
+from xla_backend.process import later
+from xla_backend.process.later import Later
+from xla_backend.process.no_collections import without_collections
+from xla_backend.program.ir import Program
+from xla_backend.runtime.client import Device
+from xla_backend.targets.cpu.compiler import (
+    Planned,
+    Profile,
+    compile_planned,
+    generate,
+    linked,
+    plan_module,
+    refuse_others,
+    write_code,
+)
+from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.kernel_listing import KernelListing
+from xla_backend.targets.cpu.program_code import ProgramCode, link
+from xla_backend.targets.cpu.stages import CompiledStages
+from xla_backend.targets.cpu.target_options import target_for
+
+logger = logging.getLogger(__name__)
+
+# Programs that wait for their turn. Whoever makes more has to wait for LLVM himself: else there
+# would be ever more of them, and the last ones would run on first code for long.
+_MOST_WAITING = 64
+# What optimised code and its stages take, until it is known: bytes for an instruction, the median
+# of the benchmarks' programs.
+_BYTES = 2_100
+
+# Makes the first code of a program; None: it has none. The code has a variable `pyjax_optimised`.
+FirstCode = Callable[[Program, CompileOptions, TargetInfo], ProgramCode | None]
+_makers: list[FirstCode] = []
+
+
+def first_code_by(maker: FirstCode) -> None:
+    """Let `maker` make first code from now on, in the place of who did so before."""
+    _makers[:] = [maker]
+
+
+class OnDisk(Protocol):
+    """The place on disk of one program."""
+
+    def find(self) -> ProgramCode | None:
+        """Its code, if it is there meanwhile."""
+
+    def keep(self, code: ProgramCode, seconds: float) -> None:
+        """Put its code there, which was compiled in so many seconds."""
+
+
+def compile_in_tiers(
+    module: HloModule,
+    options: CompileOptions,
+    device: Device,
+    on_disk: OnDisk | None,
+    cache: bool,
+) -> CpuExecutable:
+    """Optimise `module` (in place) and make an executable of it, with first code if it can have
+    that.
+
+    Args:
+      on_disk: where its optimised code is kept.
+      cache: look for object code on disk, and keep it there.
+    """
+    refuse_others(module, options)
+    start = time.perf_counter()
+    profile = Profile()
+    # Compilations make many objects that live until their end.
+    planned = without_collections(plan_module, module, options, profile)
+    first = _first_code(planned, options)
+    if first is not None:
+        rest = _Rest(planned, options, on_disk, cache, time.perf_counter() - start)
+        executable = linked(first, planned, rest.stages(), options, profile, device)
+        executable.held_bytes += _BYTES * sum(map(len, module.computations))
+        if rest.begin(executable):
+            return executable
+    made = without_collections(
+        compile_planned, planned, options, profile, device=device, cache=cache
+    )
+    if on_disk is not None:
+        on_disk.keep(made.code, time.perf_counter() - start)
+    return made.executable
+
+
+def _first_code(planned: Planned, options: CompileOptions) -> ProgramCode | None:
+    if not _makers or later.is_over() or later.waiting() >= _MOST_WAITING:
+        return None
+    # Participants of several processes run the same code.
+    if planned.program.topology.size > 1 or options.level != CompileOptions().level:
+        return None
+    return _makers[0](planned.program, options, target_for(options))
+
+
+class _Dropped(Exception):
+    """Nobody wants the code any more."""
+
+
+class _Rest:
+    """What is left to do for a program that runs on its first code."""
+
+    def __init__(
+        self,
+        planned: Planned,
+        options: CompileOptions,
+        on_disk: OnDisk | None,
+        cache: bool,
+        seconds: float,
+    ) -> None:
+        """`seconds`: that it took so far."""
+        self._planned = planned
+        self._options = options
+        self._on_disk = on_disk
+        self._cache = cache
+        self._seconds = seconds
+        # As they are now: the work is part of the call that asked for it.
+        self._settings = settings_to_keep()
+        self._executable: Callable[[], CpuExecutable | None] = lambda: None
+        self._kernels: KernelListing | None = None
+        self._piece = Later(self._work, self._outlives, self._is_wanted)
+
+    def stages(self) -> CompiledStages:
+        """What the program goes through."""
+        return CompiledStages(self._planned, self._listing)
+
+    def begin(self, executable: CpuExecutable) -> bool:
+        """Have it done for an executable; whether there is a thread for that."""
+        self._executable = weakref.ref(executable)
+        try:
+            self._piece.begin()
+        except RuntimeError:
+            return False
+        executable.optimising = self._piece.finish
+        return True
+
+    def _is_wanted(self) -> bool:
+        return self._executable() is not None
+
+    def _outlives(self) -> bool:
+        return self._on_disk is not None
+
+    def _work(self, piece: Later) -> None:
+        try:
+            with under_settings(self._settings):
+                self._optimise(piece)
+        except _Dropped:
+            pass
+        except Exception as error:
+            logger.warning(
+                "The optimised code of %s could not be made, and it goes on with its first code, "
+                "which computes the same and is slower: %s: %s",
+                self._planned.module.name,
+                type(error).__name__,
+                error,
+                exc_info=logger.isEnabledFor(logging.DEBUG),
+            )
+
+    def _optimise(self, piece: Later) -> None:
+        def go_on() -> None:
+            if piece.is_dropped or not (self._is_wanted() or self._on_disk is not None):
+                raise _Dropped
+
+        go_on()
+        start = time.perf_counter()
+        code = None if self._on_disk is None else self._on_disk.find()
+        is_new = code is None
+        profile = Profile()
+        if code is None:
+            code, self._kernels = generate(
+                self._planned, self._options, profile, cache=self._cache, go_on=go_on
+            )
+        executable = self._executable()
+        if executable is not None:
+            options = self._options
+            with profile.phase("link"):
+                library = link(code, target_for(options), options.fast_math, options.num_threads)
+            executable.switch(code, library)
+            for phase, seconds in profile.seconds.items():
+                executable.profile[phase] = executable.profile.get(phase, 0.0) + seconds
+        if is_new and self._on_disk is not None:
+            self._on_disk.keep(code, self._seconds + time.perf_counter() - start)
+
+    def _listing(self) -> KernelListing:
+        """What can be read about the kernels is of the optimised code."""
+        self._piece.finish()
+        if self._kernels is None:  # it was on disk, or failed
+            self._kernels = write_code(self._planned, self._options, shared=True).kernels
+        return self._kernels
