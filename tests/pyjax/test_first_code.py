@@ -205,6 +205,16 @@ def test_it_is_kept_as_the_options_of_the_call_say(tmp_path: Path, cache: Path) 
     assert ".program" not in kinds(tmp_path / "other")
 
 
+def test_blocks_of_options_hold_for_what_is_done_later(caplog: pytest.LogCaptureFixture) -> None:
+    with held_up(), caplog.at_level(logging.WARNING, "pyjax"):
+        with pyjax.explain_cache_misses(True):
+            function()(X)
+        function()(X)
+    with caplog.at_level(logging.WARNING, "pyjax"):
+        pyjax.compilation_barrier()
+    assert caplog.text.count("Kept 'jit__lambda'") == 1
+
+
 def test_a_program_that_is_gone_is_kept_on_disk(heard: list[CacheEvent]) -> None:
     f = function()
     with held_up():

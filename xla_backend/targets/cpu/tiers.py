@@ -17,6 +17,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable
+from contextvars import Context, copy_context
 from typing import Protocol
 
 from xla_backend.compile_options import CompileOptions
@@ -139,6 +140,7 @@ class _Rest:
         self._seconds = seconds
         # As they are now: the work is part of the call that asked for it.
         self._settings = settings_to_keep()
+        self._context = copy_context()
         self._executable: Callable[[], CpuExecutable | None] = lambda: None
         self._kernels: KernelListing | None = None
         self._piece = Later(self._work, self._outlives, self._is_wanted)
@@ -166,7 +168,8 @@ class _Rest:
     def _work(self, piece: Later) -> None:
         try:
             with under_settings(self._settings):
-                self._optimise(piece)
+                # A copy: of what a parent was in the middle of, the context is taken in a child.
+                self._context.copy().run(self._optimise, piece)
         except _Dropped:
             pass
         except Exception as error:
@@ -178,6 +181,7 @@ class _Rest:
                 error,
                 exc_info=logger.isEnabledFor(logging.DEBUG),
             )
+        self._context = Context()
 
     def _optimise(self, piece: Later) -> None:
         def go_on() -> None:
