@@ -11,7 +11,6 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.dump.interface import CompilationListener, make_dumper
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.module import HloModule
-from xla_backend.llvm import objects
 from xla_backend.llvm.partition import split, worthwhile_parts
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import ModuleWriter
@@ -20,6 +19,7 @@ from xla_backend.passes.base import PassRun
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.no_collections import without_collections
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.build import build_program
 from xla_backend.program.ir import Program
 from xla_backend.program.kernel_table import KernelTable
@@ -40,6 +40,10 @@ from xla_backend.targets.cpu.routines.library import got_ready
 from xla_backend.targets.cpu.schedules import Schedules
 from xla_backend.targets.cpu.stages import CompiledStages
 from xla_backend.targets.cpu.target_options import target_for
+
+# LLVM is not loaded where first code is all that is made for now.
+_compile_objects = on_first_use("xla_backend.llvm.objects", "compile_objects")
+_printed = on_first_use("xla_backend.llvm.objects", "printed")
 
 # Object code of programs that are the same for all sizes.
 _shared_objects: BoundedCache[tuple[str, int, TargetInfo, int], Sequence[bytes]] = BoundedCache(
@@ -303,7 +307,7 @@ def generate(
         parts = worthwhile_parts(len(llvm_ir), options.parallel_codegen)
         texts = split(kernels.module, parts) if parts > 1 else [llvm_ir]
         level = codegen_level(options)
-        compile_them = lambda: objects.compile_objects(
+        compile_them = lambda: _compile_objects(
             texts, target, cache=cache, opt=level, in_turn=go_on is not None
         )
         with got_ready(_routines(emitted), target, options.fast_math, options.num_threads):
@@ -384,7 +388,7 @@ def _dump_code(
         dumper.emitted(kernels.emitted())
     dumper.units(
         [
-            (f"part_{i:02d}", text, objects.printed(text, target), object_code)
+            (f"part_{i:02d}", text, _printed(text, target), object_code)
             for i, (text, object_code) in enumerate(units)
         ]
     )

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.kernels.ir import Kernel
 from xla_backend.kernels.printer import kernel_to_text
-from xla_backend.llvm import objects
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.ir import Program
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions
+
+_assembly = on_first_use("xla_backend.llvm.objects", "assembly")
 
 
 class KernelListing:
@@ -40,7 +42,7 @@ class KernelListing:
         """Every kernel. Assembly is generated anew, which takes as long as compiling."""
         module = self.module
         functions = {f.name: f for f in module.functions if isinstance(f, FunctionWriter)}
-        listing = objects.assembly(module.to_text(), module.target)
+        listing = _assembly(module.to_text(), module.target)
         return [self._describe(k, functions, listing) for k in self._program.kernels.values()]
 
     def _describe(
@@ -52,7 +54,7 @@ class KernelListing:
             writers = [KernelFunctions(alone).show_inline(kernel)]
             # Nothing calls it there: LLVM would drop it if it were internal.
             text = alone.to_text().replace("define internal ", "define ")
-            listing = objects.assembly(text, alone.target)
+            listing = _assembly(text, alone.target)
         else:
             writers = [functions[name] for name in names]
         return EmittedKernel(
