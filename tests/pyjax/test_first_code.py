@@ -17,7 +17,8 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax.core import monitoring
 from pyjax.experimental.compilation_cache import compilation_cache
-from tests.first_code import first_calls, first_code, held_up, in_tiers, is_switched
+from tests.first_code import first_calls, first_code, held_up, in_tiers, is_switched, stand_in
+from tests.interrupts import each_interrupt
 from tests.own_cache import own_cache
 from tests.threads import switching_often, together
 from xla_backend.persistent import events
@@ -374,6 +375,36 @@ def test_long_programs_are_switched_while_they_wait_in_a_queue() -> None:
     results += [f(x, 2000) for _ in range(10)]
     assert len({np.asarray(r).tobytes() for r in results}) == 1
     assert is_switched(executable)
+
+
+def test_an_interrupt_at_any_step_leaves_no_program_that_never_gets_its_code() -> None:
+    pyjax.config.update("jax_enable_compilation_cache", False)
+    codes: list[Any] = []
+
+    def once(*arguments: Any) -> Any:
+        if not codes:
+            codes.append(stand_in(*arguments))
+        return codes[0]
+
+    number = next(_numbers)
+    steps, kept = 0, list[Any]()
+
+    def work() -> None:
+        kept.append(function(number))
+        kept[-1](X)
+
+    with first_code(once):
+        for _ in each_interrupt(work, tiers, later):
+            steps += 1
+            kept[-1](X)
+            pyjax.compilation_barrier()
+            assert later.waiting() == 0
+        pyjax.clear_caches()
+        gc.collect()
+        kept[-1](X)
+        pyjax.compilation_barrier()
+        assert all(map(is_switched, in_tiers()))
+    assert steps > 20
 
 
 def test_threads_call_programs_while_these_are_switched_and_cleared() -> None:

@@ -75,6 +75,11 @@ def cache(warm: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_llvm_is_not_loaded_before_it_compiles() -> None:
+    code = "import sys, xla_backend.targets.cpu.tiers; assert 'llvmlite' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "late.start()"])
 def test_what_is_left_is_done_at_the_end(end: str, cache: Path) -> None:
     code = f"""

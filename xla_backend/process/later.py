@@ -47,7 +47,7 @@ class Later:
       is_dropped: nobody wants it any more. Work under way may look here, and end early.
     """
 
-    __slots__ = ("_gate", "_in_child", "_outlives", "_work", "is_done", "is_dropped")
+    __slots__ = ("_claim", "_gate", "_in_child", "_outlives", "_work", "is_done", "is_dropped")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class Later:
           in_child: whether it is of use in a child of `fork`.
         """
         self._work: Callable[[Later], object] | None = work
+        self._claim = [True]  # who takes the one element does it
         self._outlives = outlives
         self._in_child = in_child
         self._gate = threading.Lock()  # held until it is done
@@ -95,6 +96,10 @@ class Later:
             self._gate.release()
 
     def _do(self) -> None:
+        try:
+            del self._claim[0]
+        except IndexError:  # somebody has waited for it
+            return
         work = self._work
         try:
             if work is not None and not self.is_dropped:
@@ -108,10 +113,9 @@ class Later:
 
     def _end(self) -> None:
         self._work = None  # it refers to what it used
+        self.is_done = True
+        self._gate.release()
         _pending.pop(self, None)
-        if not self.is_done:
-            self.is_done = True
-            self._gate.release()
 
 
 # What is not done, in order, and what somebody waits for.
@@ -119,7 +123,8 @@ _pending: dict[Later, None] = {}
 _urgent: deque[Later] = deque()
 _queue: SimpleQueue[Later] = SimpleQueue()
 _worker: threading.Thread | None = None
-_workers: set[int] = set()  # its number; two threads may have started one at the same moment
+# Its number. Two threads may have started one at the same moment, which does no harm.
+_workers: set[int] = set()
 _is_known = False  # to who ends the process
 _is_over = False
 _is_interrupted = False
@@ -220,19 +225,22 @@ def _await_end(deadline: float) -> None:
 
 def _after_fork_in_child() -> None:
     global _worker, _queue, _is_child
-    goes_on = is_here()  # a finalizer has forked
     _is_child = True
-    if not goes_on:
-        _worker = None
-        _workers.clear()
-        # The parent's thread may have been inside the old queue, whose lock nobody gives back then.
-        _queue = SimpleQueue()
+    if is_here():  # a finalizer has forked: this thread goes on
+        return
+    _worker = None
+    _workers.clear()
+    # The parent's thread may have been inside the old queue, whose lock nobody gives back then.
+    _queue = SimpleQueue()
     for piece in tuple(_pending):
-        if piece._in_child() or goes_on:
+        if piece.is_done:
+            _pending.pop(piece, None)
+        elif piece._in_child():
+            piece._claim = [True]
             _queue.put(piece)
         else:
             piece._end()
-    if _pending and not goes_on:
+    if _pending:
         _start()
 
 
