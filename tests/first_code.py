@@ -52,13 +52,13 @@ def stand_in(program: Program, options: CompileOptions, target: TargetInfo) -> P
 @contextmanager
 def made_by(maker: Maker = stand_in) -> Iterator[None]:
     """`maker` makes the first code of programs, where the options say that they have some."""
-    before = tiers._makers[:]
-    tiers.first_code_by(maker)
+    before = tiers.first_code
+    tiers.first_code = maker
     try:
         yield
     finally:
         later.finish_all()
-        tiers._makers[:] = before
+        tiers.first_code = before
 
 
 @contextmanager

@@ -29,6 +29,7 @@ class Figures:
     Attributes:
       cold, warm: the first call, with an empty cache on disk and with what the cold one kept. In
         both routines that come with the installation are there, unless they are left out.
+      settled: from the beginning of the cold call until optimised code runs.
       steady: the median of later calls; least: the shortest of them.
       beside: the mean of calls beside so many busy processes; 0: alone.
       peak: bytes that a call adds to the resident ones at most.
@@ -36,6 +37,7 @@ class Figures:
     """
 
     cold: float = float("nan")
+    settled: float = float("nan")
     warm: float = float("nan")
     steady: float = float("nan")
     least: float = float("nan")
@@ -179,7 +181,9 @@ def _measure_alone(
         except WorkerError as error:
             each.figures[package].error = str(error)
             continue
-        each.figures[package].cold, each.figures[package].peak = made["first"], made["peak"]
+        figures = each.figures[package]
+        figures.cold, figures.settled = made["first"], made["settled"]
+        figures.peak = made["peak"]
     for _ in range(rounds):
         for package, figures in each.figures.items():
             if figures.error is None:

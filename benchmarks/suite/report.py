@@ -33,6 +33,7 @@ def _peak(figures: Figures) -> float:
 QUANTITIES: dict[str, Quantity] = {
     "steady": lambda f: f.steady,
     "cold": lambda f: f.cold,
+    "settled": lambda f: f.settled,
     "warm": lambda f: f.warm,
     "peak": _peak,
     **{f"beside {count}": _beside(count) for count in BUSY},
@@ -68,11 +69,13 @@ _COLUMNS = """\
 Ratios are pyjax / JAX: below 1 pyjax is faster, or needs less. *steady*: the median of calls in
 turn; *cold*: the first call, with an empty cache on disk, and what comes with the installation of
 each package: the machine code of JAX's wheel, and pyjax's library routines where they were compiled
-ahead (`pyjax precompile`); *warm*: the first call of a process after the cold one, of JAX with its
-cache on disk, too, and *warm / cold*: pyjax's beside JAX's cold call, as where JAX has no cache,
-which is off unless it is asked for; *peak*: what one call adds to the resident memory (at least
-1 MiB); *beside n*: the mean of calls beside n processes that compute all the time; *stretch n*: how
-many times as long as alone that is, for pyjax and for JAX. Programs that are not compiled as a
+ahead (`pyjax precompile`); *settled*: from the beginning of the cold call until optimised code
+runs, which LLVM makes on another thread when pyjax's first call has its result; *warm*: the first
+call of a process after the cold one, of JAX with its cache on disk, too, and *warm / cold*: pyjax's
+beside JAX's cold call, as where JAX has no cache, which is off unless it is asked for; *peak*: what
+one call adds to the resident memory (at least 1 MiB); *beside n*: the mean of calls beside n
+processes that compute all the time; *stretch n*: how many times as long as alone that is, for pyjax
+and for JAX. Programs that are not compiled as a
 whole have no *warm* and no *beside*.
 """
 

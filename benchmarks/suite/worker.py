@@ -1,8 +1,9 @@
 """The process of one package: it makes programs, calls and times them as the lines of its standard
 input ask, each a JSON list `[what, *arguments]`, and answers each with a line of JSON.
 
-  ["make", name, file]   make a program and call it: seconds of the first call, resident bytes that
-                         later calls add at most; the results are kept in the file
+  ["make", name, file]   make a program and call it: seconds of the first call, and until its
+                         optimised code is there, resident bytes that later calls add at most; the
+                         results are kept in the file
   ["time", name, seconds]    seconds of each call, for so long; the program was made before
   ["drop", name]         forget it
 """
@@ -41,14 +42,15 @@ class Worker:
 
         begin = time.perf_counter()
         result = call()
-        first = time.perf_counter() - begin
+        first = settled = time.perf_counter() - begin
+        if hasattr(jax, "compilation_barrier"):
+            jax.compilation_barrier()
+            settled = time.perf_counter() - begin  # from here on optimised code runs
         if program.tolerance is not None:
             np.savez(file, *_values(result))
         del result
         self._calls[name] = call
-        if hasattr(jax, "compilation_barrier"):
-            jax.compilation_barrier()  # what comes now is of optimised code
-        return {"first": first, "peak": _peak_of(call)}
+        return {"first": first, "settled": settled, "peak": _peak_of(call)}
 
     def time(self, name: str, seconds: float) -> list[float]:
         call = self._calls[name]

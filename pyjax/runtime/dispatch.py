@@ -395,8 +395,12 @@ def _compile_jaxpr(
     )
     profiled_runs = options.pgle_profiling_runs.value if options.enable_pgle.value else 0
     plain = not (any(donated) or overrides or profiled_runs or _watched(options_now))
+    first = options_now if _watched(options_now) else with_first_code(options_now)
     if plain:
-        generic = shape_generic.find(closed, name, device.client, options_now)
+        # Who waits for no compiler wants code for all sizes where there is some, or at the second
+        # meeting: then others will follow.
+        at_hand = first.first_code
+        generic = shape_generic.find(closed, name, device.client, options_now, at_hand=at_hand)
         if generic is not None:
             debug = closed.jaxpr.debug_info
             constants = [constant_array(scalar) for scalar in generic.scalars]
@@ -434,8 +438,7 @@ def _compile_jaxpr(
             compile_when_used(program, moved.calls_until_compiled, compiled, program.constants)
         return program
     if not profiled_runs:
-        chosen = options_now if _watched(options_now) else with_first_code(options_now)
-        return made(_compile(source, device, chosen))
+        return made(_compile(source, device, first))
     original = source.copy()  # compiling changes the module
     program = made(_compile(source, device, options_now._replace(profiled_runs=profiled_runs)))
     runs = program.executable.measured_runs

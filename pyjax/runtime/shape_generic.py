@@ -33,7 +33,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.process.bounded_cache import BoundedCache, Budget
-from xla_backend.runtime.client import AbstractClient, LoadedExecutable
+from xla_backend.runtime.client import AbstractClient, LoadedExecutable, NotAtHand
 
 # Stands for any length while tracing; large enough that nothing treats it as special.
 _ANY_LENGTH = 4096
@@ -55,10 +55,12 @@ Maker = Callable[[int], LoadedExecutable | None]
 _makers: BoundedCache[Any, Maker | None] = BoundedCache(
     Budget("programs of any length", entries=512)
 )
-AxesMaker = Callable[[Sequence[int]], LoadedExecutable | None]
+AxesMaker = Callable[..., LoadedExecutable | None]  # sizes, and whether it is to be at hand
 _makers_for_axes: BoundedCache[Any, AxesMaker | None] = BoundedCache(
     Budget("programs for axes of any size", entries=512)
 )
+# Programs that somebody has asked for, for any sizes.
+_met: BoundedCache[Any, bool] = BoundedCache(Budget("programs met once", entries=2048))
 
 
 class Generic(NamedTuple):
@@ -75,23 +77,47 @@ class Generic(NamedTuple):
 
 
 def find(
-    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
+    closed: ClosedJaxpr,
+    name: str,
+    client: AbstractClient,
+    options: CompileOptions,
+    *,
+    at_hand: bool = False,
 ) -> Generic | None:
-    """A shape-generic program, or None for other kinds of jaxprs."""
+    """A shape-generic program, or None for other kinds of jaxprs. `at_hand`: a program that was not
+    met before, whatever its sizes were, is not compiled."""
+    try:
+        return _find(closed, name, client, options, at_hand)
+    except NotAtHand:
+        return None
+
+
+def _find(
+    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions, at_hand: bool
+) -> Generic | None:
     if closed.consts or not 0 < len(closed.jaxpr.eqns) <= _EQUATIONS or closed.jaxpr.effects:
         return None
     shape = _common_shape((*closed.in_avals, *closed.out_avals))
     structure = None if shape is None else _structure(closed.jaxpr, shape)
     if structure is None or shape is None:
-        return _find_for_axes(closed, name, client, options)
+        return _find_for_axes(closed, name, client, options, at_hand)
     key = (structure, client, options)
-    maker = _makers.make(key, lambda: _compile(closed, structure, name, client, options))
+    at_hand = at_hand and _is_new(key)
+    maker = _makers.make(key, lambda: _compile(closed, structure, name, client, options, at_hand))
     executable = None if maker is None else maker(_size(shape))
     return None if executable is None else Generic(executable)
 
 
+def _is_new(key: Any) -> bool:
+    """Whether a program is met for the first time."""
+    if _met.find(key):
+        return False
+    _met.put(key, True)
+    return True
+
+
 def _find_for_axes(
-    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions
+    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions, at_hand: bool
 ) -> Generic | None:
     if options.fast_math:  # what numbers are known decides what is computed
         return None
@@ -110,16 +136,17 @@ def _find_for_axes(
         generic, _ = trace_to_jaxpr(lambda *xs: axes.bind(xs, stand_ins), axes.avals(stand_ins))
         return hlo.lower_jaxpr_to_module(generic, name, caller=caller)
 
-    def compile_it() -> AxesMaker | None:
-        source = module_source(name, lower, "axes", axes.structure, client.platform)
-        return _compiled(
-            source, client, lambda: client.compile_size_classes(source, stand_ins, options)
-        )
-
     # Options decide how random bits are made.
     key = (axes.structure, client, options, trace_context())
+    at_hand = at_hand and _is_new(key)
+
+    def compile_it() -> AxesMaker | None:
+        source = module_source(name, lower, "axes", axes.structure, client.platform)
+        find = lambda: client.compile_size_classes(source, stand_ins, options, at_hand=at_hand)
+        return _compiled(source, client, find, at_hand)
+
     maker = _makers_for_axes.make(key, compile_it)
-    executable = None if maker is None else maker(axes.sizes)
+    executable = None if maker is None else maker(axes.sizes, at_hand)
     if executable is None:
         return None
     return Generic(executable, axes.scalars, _calls(executable, largest, axes.sizes[-1]))
@@ -243,6 +270,7 @@ def _compile(
     name: str,
     client: AbstractClient,
     options: CompileOptions,
+    at_hand: bool = False,
 ) -> Maker | None:
     def lower(caller: Frame | None) -> HloModule:
         avals = [a.update(shape=(_ANY_LENGTH,)) if a.shape else a for a in closed.in_avals]
@@ -250,11 +278,17 @@ def _compile(
         return hlo.lower_jaxpr_to_module(generic, name, caller=caller)
 
     source = module_source(name, lower, "elementwise", structure, client.platform)
-    return _compiled(source, client, lambda: client.compile_elementwise(source, options))
+    find = lambda: client.compile_elementwise(source, options, at_hand=at_hand)
+    return _compiled(source, client, find, at_hand)
 
 
-def _compiled(source: ModuleSource, client: AbstractClient, find: Callable[[], M]) -> M:
+def _compiled(
+    source: ModuleSource, client: AbstractClient, find: Callable[[], M], at_hand: bool
+) -> M:
     """What is compiled of a source, or found; listeners are told of both stages."""
+    if at_hand:
+        found = find()  # or they hear nothing
+        find = lambda: found
     with compiling(source.name, client):
         maker = find()
         tell_of_lowering(source)

@@ -20,7 +20,7 @@ import pyjax, pyjax.numpy as jnp
 from tests.first_code import *
 from xla_backend.process import later
 from xla_backend.targets.cpu import tiers
-tiers.first_code_by(stand_in)
+tiers.first_code = stand_in
 pyjax.config.update("jax_first_code", True)
 def program(number):
     return pyjax.jit(lambda x: jnp.sin(x * number).cumsum() - x.sum())

@@ -474,6 +474,10 @@ class LoadedExecutable:
         }
 
 
+class NotAtHand(Exception):
+    """A program is to be compiled, and whoever asked does not want to wait for that."""
+
+
 class AbstractClient:
     """What a platform provides. Concrete: CpuClient, InterpreterClient, and those of plugins.
 
@@ -577,25 +581,37 @@ class AbstractClient:
         raise UnimplementedError(f"the platform {self.platform!r} partitions no programs")
 
     def compile_elementwise(
-        self, source: ModuleSource, options: CompileOptions
+        self, source: ModuleSource, options: CompileOptions, *, at_hand: bool = False
     ) -> Callable[[int], LoadedExecutable | None] | None:
-        """Compile a program on scalars and 1-D arrays of one length for any length.
+        """Compile a program on scalars and 1-D arrays of one length for any length. `at_hand`: only
+        look for it on disk.
 
         Returns a function from the length to an executable (None where another way is better), or
         None if the program is not elementwise or the platform does not do this.
+
+        Raises:
+          NotAtHand: it is to be compiled.
         """
         return None
 
     def compile_size_classes(
-        self, source: ModuleSource, stand_ins: Sequence[int], options: CompileOptions
-    ) -> Callable[[Sequence[int]], LoadedExecutable | None] | None:
+        self,
+        source: ModuleSource,
+        stand_ins: Sequence[int],
+        options: CompileOptions,
+        *,
+        at_hand: bool = False,
+    ) -> Callable[..., LoadedExecutable | None] | None:
         """Compile a module (which may be changed) for arrays of all sizes, with the bits of
         programs that are compiled for some. `stand_ins[k]`, which is no size that is known, stands
         for size number k wherever a dimension is that.
 
         Returns a function from the sizes, none of them 0 or 1, to an executable (None where another
         way is better), or None if an instruction has no such form, or the platform does not do
-        this.
+        this. With `at_hand`, here and as an argument of the function, nothing is compiled.
+
+        Raises:
+          NotAtHand: it is to be compiled.
         """
         return None
 

@@ -119,23 +119,29 @@ class CpuClient(HloClient):
         return _make_target_code(module, options)
 
     def compile_elementwise(
-        self, source: ModuleSource, options: CompileOptions
+        self, source: ModuleSource, options: CompileOptions, *, at_hand: bool = False
     ) -> Callable[[int], LoadedExecutable | None] | None:
         try:
-            code = find_elementwise(source, options)
+            code = find_elementwise(source, options, at_hand=at_hand)
         except NotElementwise:
             return None
         limit = _SERIAL_CYCLES / max(code.cycles_per_element, 1e-3)
         return lambda n: code.at(n, self._local[0]) if n <= limit else None
 
     def compile_size_classes(
-        self, source: ModuleSource, stand_ins: Sequence[int], options: CompileOptions
-    ) -> Callable[[Sequence[int]], LoadedExecutable | None] | None:
+        self,
+        source: ModuleSource,
+        stand_ins: Sequence[int],
+        options: CompileOptions,
+        *,
+        at_hand: bool = False,
+    ) -> Callable[..., LoadedExecutable | None] | None:
         try:
-            classes = find_size_classes(source, stand_ins, options)
+            classes = find_size_classes(source, stand_ins, options, at_hand=at_hand)
         except UnimplementedError:
             return None
-        return lambda sizes: classes.at(sizes, self._local[0])
+        device = self._local[0]
+        return lambda sizes, at_hand=False: classes.at(sizes, device, at_hand=at_hand)
 
     def find_movement(self, module: HloModule) -> LoadedExecutable | None:
         movement = find_movement(module)

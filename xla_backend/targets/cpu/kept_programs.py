@@ -37,7 +37,7 @@ from xla_backend.program.records import (
     record_from_bytes,
     record_to_bytes,
 )
-from xla_backend.runtime.client import Device
+from xla_backend.runtime.client import Device, NotAtHand
 from xla_backend.targets.cpu.elementwise_code import (
     ElementwiseCode,
     ElementwiseFacts,
@@ -150,11 +150,14 @@ def _loaded(
     return load_code(ProgramCode(facts, found.objects), source, made_with, device)
 
 
-def find_elementwise(source: ModuleSource, options: CompileOptions) -> ElementwiseCode:
-    """`find_program` for `compile_elementwise`.
+def find_elementwise(
+    source: ModuleSource, options: CompileOptions, *, at_hand: bool = False
+) -> ElementwiseCode:
+    """`find_program` for `compile_elementwise`. `at_hand`: it is only looked for.
 
     Raises:
       NotElementwise: the program is none for any length.
+      NotAtHand: it is not on disk.
     """
 
     def load(found: Found) -> ElementwiseCode:
@@ -169,20 +172,33 @@ def find_elementwise(source: ModuleSource, options: CompileOptions) -> Elementwi
             place.keep_code(code.facts, [code.object_code], time.perf_counter() - start)
         return code
 
-    return _find("elementwise", ElementwiseFacts, source, options, load, make)
+    kind = "elementwise"
+    if at_hand:
+        asked = _Asked(kind, _base_at_hand(source, options), _sort(options))
+        return _at_hand(_load(asked, ElementwiseFacts, source, options, None, load, ask=True))
+    return _find(kind, ElementwiseFacts, source, options, load, make)
 
 
 def find_size_classes(
-    source: ModuleSource, stand_ins: Sequence[int], options: CompileOptions
+    source: ModuleSource,
+    stand_ins: Sequence[int],
+    options: CompileOptions,
+    *,
+    at_hand: bool = False,
 ) -> SizeClasses:
     """A program for all sizes, with what is known of it on disk; it is kept there as more becomes
-    known.
+    known. `at_hand`: it is only looked for.
 
     Raises:
       UnimplementedError: an instruction has no form with run-time sizes.
+      NotAtHand: it is not on disk.
     """
     name, kind = source.name, "classes"
-    base = None if _is_watched(options) else key_parts(source, options)
+    base: Sequence[str] | None
+    if at_hand:
+        base = _base_at_hand(source, options)
+    else:
+        base = None if _is_watched(options) else key_parts(source, options)
     if not cache_settings().enabled or base is None:
         if not cache_settings().enabled:
             announce(CacheEvent(Outcome.DISABLED, name))
@@ -190,7 +206,8 @@ def find_size_classes(
     target = target_for(options).key
     asked = _Asked(kind, base, repr(tuple(stand_ins)))
     key = asked.key
-    announce(CacheEvent(Outcome.REQUESTED, name, key))
+    if not at_hand:
+        announce(CacheEvent(Outcome.REQUESTED, name, key))
     start = time.perf_counter()
 
     def keep(facts: ClassFacts, objects: Sequence[bytes]) -> None:
@@ -205,15 +222,33 @@ def find_size_classes(
         return SizeClasses(source, stand_ins, options, (found.facts, found.objects), keep)
 
     shapes = None if _is_known(source) else shapes_of(source.module)
-    classes = _load(asked, ClassFacts, source, options, shapes, load)
+    classes = _load(asked, ClassFacts, source, options, shapes, load, ask=at_hand)
     if classes is not None:
         return classes
+    if at_hand:
+        raise NotAtHand
     announce(CacheEvent(Outcome.NOT_FOUND, name, key))
     try:
         return SizeClasses(source, stand_ins, options, None, keep)
     except UnimplementedError:
         keep(without_forms(source.module), [])
         raise
+
+
+def _base_at_hand(source: ModuleSource, options: CompileOptions) -> Sequence[str]:
+    """What the key of a program depends on that may be on disk, and whose module is not made.
+
+    Raises:
+      NotAtHand: it is not there, or only the module tells which it is.
+    """
+    may_be = _is_known(source) and cache_settings().enabled and not _is_watched(options)
+    return _at_hand(key_parts(source, options) if may_be else None)
+
+
+def _at_hand(found: T | None) -> T:
+    if found is None:
+        raise NotAtHand
+    return found
 
 
 class _Asked(NamedTuple):

@@ -22,7 +22,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.llvm.jit import Library
 from xla_backend.process.lazy import lazy
 from xla_backend.process.on_first_use import on_first_use
-from xla_backend.runtime.client import Device
+from xla_backend.runtime.client import Device, NotAtHand
 from xla_backend.targets.cpu.native import NativeExecutable, Temporaries, never_fails
 from xla_backend.targets.cpu.work_queue import QueuedCode
 
@@ -141,19 +141,27 @@ class SizeClasses:
     def _compiler(self) -> _Compiler:
         return _make_compiler(self.module.clone(), self.stand_ins, self._options)
 
-    def at(self, sizes: Sequence[int], device: Device) -> ClassExecutable | None:
+    def at(
+        self, sizes: Sequence[int], device: Device, *, at_hand: bool = False
+    ) -> ClassExecutable | None:
         """The program for certain sizes, none of them 0 or 1; None if it is to be compiled for
-        them."""
+        them.
+
+        Raises:
+          NotAtHand: it is to be `at_hand`, and is to be compiled for all sizes of its class.
+        """
         sizes = tuple(sizes)
-        code = self._by_sizes[sizes] if sizes in self._by_sizes else self._find(sizes)
+        code = self._by_sizes[sizes] if sizes in self._by_sizes else self._find(sizes, at_hand)
         return None if code is None else ClassExecutable(self, code, sizes, device)
 
-    def _find(self, sizes: tuple[int, ...]) -> _Code | None:
+    def _find(self, sizes: tuple[int, ...], at_hand: bool) -> _Code | None:
         order = self._without_reductions if self._codes else None
         if order is None:
             order = self._compiler.order(sizes)
         code = next((c for c in self._codes if c.order == order), None)
         is_new = code is None and order is not None
+        if is_new and at_hand:
+            raise NotAtHand
         if code is None and order is not None:
             compiled = self._compiler.compile(order)
             code = _Code(order, compiled.temporaries, compiled.object_code)

@@ -1,7 +1,7 @@
 """Programs that run at once on code that needs no LLVM, and on LLVM's as soon as that is there.
 
 A module is planned once: passes, buffers, scheduled kernels. Of the plan first code is made, if
-whoever makes such code can (`first_code_by`), and the program runs. Of the same plan LLVM makes the
+it can have some (`threaded`), and the program runs. Of the same plan LLVM makes the
 optimised code, on the thread of `process.later`; then all callers are switched to it, by one store
 to a word that the first code looks at (`CpuExecutable.switch`). Both compute the same bits.
 
@@ -22,12 +22,10 @@ from typing import Protocol
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
-from xla_backend.llvm.target import TargetInfo
 from xla_backend.persistent.settings import settings_to_keep, under_settings
 from xla_backend.process import later
 from xla_backend.process.later import Later
 from xla_backend.process.no_collections import without_collections
-from xla_backend.program.ir import Program
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.compiler import (
     Planned,
@@ -44,6 +42,7 @@ from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.program_code import ProgramCode, link
 from xla_backend.targets.cpu.stages import CompiledStages
 from xla_backend.targets.cpu.target_options import target_for
+from xla_backend.targets.cpu.threaded.first_code import first_code
 
 logger = logging.getLogger(__name__)
 
@@ -53,15 +52,6 @@ _MOST_WAITING = 64
 # What optimised code and its stages take, until it is known: bytes for an instruction, the median
 # of the benchmarks' programs.
 _BYTES = 2_100
-
-# Makes the first code of a program; None: it has none. The code has a variable `pyjax_optimised`.
-FirstCode = Callable[[Program, CompileOptions, TargetInfo], ProgramCode | None]
-_makers: list[FirstCode] = []
-
-
-def first_code_by(maker: FirstCode) -> None:
-    """Let `maker` make first code from now on, in the place of who did so before."""
-    _makers[:] = [maker]
 
 
 class OnDisk(Protocol):
@@ -109,12 +99,12 @@ def compile_in_tiers(
 
 
 def _first_code(planned: Planned, options: CompileOptions) -> ProgramCode | None:
-    if not _makers or later.is_over() or later.waiting() >= _MOST_WAITING:
+    if later.is_over() or later.waiting() >= _MOST_WAITING:
         return None
     # Participants of several processes run the same code.
     if planned.program.topology.size > 1 or options.level != CompileOptions().level:
         return None
-    return _makers[0](planned.program, options, target_for(options))
+    return first_code(planned.program, options, target_for(options))
 
 
 class _Dropped(Exception):
