@@ -48,11 +48,14 @@ def run(code: str, cache: Path, interrupt: bool = False, **more: str) -> tuple[i
         env=os.environ | {"PYJAX_CACHE_DIR": str(cache)} | more,
     )
     out = ""
-    if interrupt:
-        assert process.stdout is not None
-        out = process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-    rest, error = process.communicate(timeout=120)
+    try:
+        if interrupt:
+            assert process.stdout is not None
+            out = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+        rest, error = process.communicate(timeout=120)
+    finally:
+        process.kill()
     return process.returncode, out + rest, error
 
 

@@ -149,10 +149,13 @@ def run(code: str, *, interrupt: bool = False) -> tuple[int, str, str]:
         stderr=subprocess.PIPE,
         text=True,
     )
-    if interrupt:
-        assert process.stdout is not None and process.stdout.readline() == "now\n"
-        process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=SECONDS)
+    try:
+        if interrupt:
+            assert process.stdout is not None and process.stdout.readline() == "now\n"
+            process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=SECONDS)
+    finally:
+        process.kill()
     return process.returncode, out, error
 
 
