@@ -24,6 +24,9 @@ is hot: a medium one may keep twice as much, a large one is kept until it was no
 long, both up to a quarter of all memory there is. Time is looked at when blocks are freed, not by a
 clock of its own: a process that stops allocating keeps what it has; `trim` returns it.
 
+None of that runs for most blocks: while as few bytes are free as may be, and no more are in use
+than before, large ones come and go within a call of functions in C, as the others do.
+
 What lies around a block. Vectors at the ends of an array reach beyond it, with lanes that are
 masked off. Processors take microseconds for such an access if the page there is not mapped, or was
 never touched, and do so at each turn of a loop. So pages around small and medium blocks are there:
@@ -44,10 +47,11 @@ threads change it at the same moment.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import repeat
-from operator import attrgetter, gt, itemgetter
+from operator import attrgetter, call, contains, gt, itemgetter
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -74,6 +78,7 @@ _RUN_BYTES = 1 << 16  # of a slab, for blocks up to _RUN_LIMIT of one class; oth
 _RUN_LIMIT = 1 << 12
 _SMALL_LIMIT = 1 << 16  # up to here blocks are carved from slabs, above each is its own mapping
 _MEDIUM_LIMIT = 1 << 20
+_UNIT_BYTES = 1 << 18  # sizes of large blocks are multiples of it
 _HOT_STREAK = 2
 _SLACK_BYTES = 16 << 20
 _HOT_PART = 4  # hot blocks that are free take at most this part of all memory
@@ -188,7 +193,7 @@ class _MappedClass(SizeClass):
     Attributes:
       mapped: as long as there are mappings.
       bound: how many free blocks of a medium class stay.
-      used_at: when a large block was last taken or freed.
+      used_at: when a large block was last freed.
       hot_until: the class is hot until then.
       margin: bytes around a block that are mapped with it.
     """
@@ -231,18 +236,20 @@ class _MappedClass(SizeClass):
         )
         return type(f"Block{self.size}", (Block,), {"__slots__": (), **members})
 
-    def _wants_look(self) -> Iterator[bool] | None:
-        """Whether blocks are to be returned, each time it is asked, without byte code. None: to be
-        looked at each time."""
+    def _wants_look(self) -> Iterator[bool]:
+        """Whether blocks may have to be returned, each time one goes, without byte code."""
         return map(gt, map(len, repeat(self.free)), map(attrgetter("bound"), repeat(self)))
 
     def used_bytes(self) -> int:
         return (len(self.mapped) - len(self.free)) * self.size
 
+    def _fresh(self) -> Iterator[int]:
+        """The address of a new mapping, or nothing if the system refuses."""
+        return _counted(mapping(self.size, self.margin), self.mapped)
+
     def map(self) -> Block | None:
         """A block with a new mapping, or None if the system refuses."""
-        got = mapping(self.size, self.margin)
-        block = next(map(self.block, _counted(got, self.mapped)), None)
+        block = next(map(self.block, self._fresh()), None)
         if block is not None:
             expect_use(block, self.size)
             if self.margin:
@@ -275,18 +282,52 @@ class _MappedClass(SizeClass):
 
 
 class _LargeClass(_MappedClass):
-    """The policy wants to know of each block that is taken: `take` never has one."""
+    """Most blocks come and go without byte code, as those of medium classes do: the policy has
+    nothing to do while few bytes are free, nor the statistics while no more are in use than before.
 
-    __slots__ = ("take_free",)
+    Attributes:
+      units: of memory that a block has.
+      quick: numbers of units in use, of all large classes, at which `take()` takes a block. It has
+        none at others, and `grow` is told of the block.
+      take_free: takes a free block in any case.
+    """
+
+    __slots__ = ("_clock", "_in_use", "quick", "take_free", "units")
     margin = 0
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.take_free = self.take
-        self.take = [].pop
+    def __init__(
+        self,
+        size: int,
+        grow: Callable[[Any], Block],
+        freed: Callable[[_MappedClass], None],
+        in_use: list[None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.units = min(size // _UNIT_BYTES, sys.maxsize)
+        self.quick = range(0)
+        self._in_use, self._clock = in_use, clock
+        super().__init__(size, grow, freed)
+        is_quick = map(contains, map(attrgetter("quick"), repeat(self)), map(len, repeat(in_use)))
+        lists: tuple[list[int], ...] = ([], self.free)
+        takes = map(list.pop, map(lists.__getitem__, is_quick))
+        self.take = map(self.block, self._used(takes)).__next__
+        self.take_free = map(self.block, self._used(_taken_from(self.free))).__next__
 
-    def _wants_look(self) -> None:
-        return None
+    def _used(self, addresses: Iterator[int]) -> Iterator[int]:
+        units = map(repeat, repeat(None), repeat(self.units))
+        return map(_first, zip(addresses, map(list.extend, repeat(self._in_use), units)))
+
+    def _wants_look(self) -> Iterator[bool]:
+        """The block that goes is no longer in use, and the class was used now."""
+        in_use, attributes = repeat(self._in_use), (repeat(self), repeat("used_at"))
+        last = slice(-self.units, None)
+        counted = map(list.__delitem__, in_use, repeat(last))
+        noted = map(setattr, *attributes, map(call, repeat(self._clock)))
+        many_free = map(gt, map(attrgetter("quick.start"), repeat(self)), map(len, in_use))
+        return map(itemgetter(2), zip(counted, noted, many_free))
+
+    def _fresh(self) -> Iterator[int]:
+        return self._used(super()._fresh())
 
 
 class MemoryPool:
@@ -309,7 +350,8 @@ class MemoryPool:
         self._mapped_slabs: list[None] = []  # as long as there are slabs
         self._tolerated = KEPT_BYTES  # free bytes that give no reason to look at the policy again
         self._look_again_at = 0.0  # but then hot blocks above KEPT_BYTES may have cooled down
-        self._largest_use = 0  # of large blocks
+        self._in_use: list[None] = []  # as long as units of large blocks are in use
+        self._most_in_use = 0  # that it ever was
         self._peak = 0
         self.limit: int | None = None
         self.make_room: list[Callable[[], object]] = []
@@ -327,9 +369,7 @@ class MemoryPool:
             return self._medium.get(size) or self._medium.setdefault(
                 size, _MappedClass(size, self._map_medium, self._medium_freed)
             )
-        return self._large.get(size) or self._large.setdefault(
-            size, _LargeClass(size, self._take_large, self._large_freed)
-        )
+        return self._large.get(size) or self._large.setdefault(size, self._large_class(size))
 
     def allocate(self, nbytes: int) -> Block:
         """A free block of at least `nbytes` bytes, 64-byte aligned.
@@ -342,6 +382,9 @@ class MemoryPool:
             return kind.take()
         except IndexError:
             return kind.grow()
+
+    def _large_class(self, size: int) -> _LargeClass:
+        return _LargeClass(size, self._take_large, self._large_freed, self._in_use, self._clock)
 
     def _carve(self, kind: _SmallClass) -> Block:
         """Make a slab, or a run of one, into blocks of a class, and take one of them."""
@@ -379,8 +422,8 @@ class MemoryPool:
         return block
 
     def _take_large(self, kind: _LargeClass) -> Block:
+        """A large block that is new, or that the policy or the statistics want to know of."""
         now = self._clock()
-        kind.used_at = now
         try:
             block = kind.take_free()
         except IndexError:
@@ -390,7 +433,10 @@ class MemoryPool:
             self._tolerated = max(KEPT_BYTES, self._free_bytes() + _SLACK_BYTES)
             if kind.hot_until > now:
                 kind.hot_until = now + HOT_SECONDS
-        self._note_use()
+        if len(self._in_use) > self._most_in_use:
+            self._most_in_use = len(self._in_use)
+            self._note_peak()
+        self._note_quick()
         return block
 
     def _from_system(self, nbytes: int, take: Callable[[], Result | None]) -> Result:
@@ -434,7 +480,7 @@ class MemoryPool:
 
     def _large_freed(self, kind: _MappedClass) -> None:
         """Return free large blocks by the policy in this file's docstring."""
-        now = kind.used_at = self._clock()
+        now = self._clock()
         free = self._free_bytes()
         if free <= KEPT_BYTES or (free <= self._tolerated and now <= self._look_again_at):
             return
@@ -443,6 +489,15 @@ class MemoryPool:
         self._evict([k for k in kinds if k.hot_until > now], self._hot_bytes(), now)
         self._tolerated = max(KEPT_BYTES, self._free_bytes() + _SLACK_BYTES)
         self._look_again_at = now + HOT_SECONDS
+        self._note_quick()
+
+    def _note_quick(self) -> None:
+        """Which blocks come and go without a look, now that mappings have changed, or the peak."""
+        kinds = self._large.copy().values()
+        mapped = sum([len(kind.mapped) * kind.units for kind in kinds])
+        fewest = max(0, mapped - KEPT_BYTES // _UNIT_BYTES)
+        for kind in kinds:
+            kind.quick = range(fewest, self._most_in_use - kind.units + 1)
 
     def _evict(self, kinds: Iterable[_MappedClass], allowed: int, now: float) -> int:
         """Return free large blocks of these classes, in order, until at most `allowed` bytes of
@@ -498,13 +553,6 @@ class MemoryPool:
 
     def _hot_bytes(self) -> int:
         return max(KEPT_BYTES, self._bytes_limit() // _HOT_PART)
-
-    def _note_use(self) -> None:
-        """A large block was taken."""
-        use = sum([kind.used_bytes() for kind in self._large.copy().values()])
-        if use > self._largest_use:
-            self._largest_use = use
-            self._note_peak()
 
     def _note_peak(self) -> None:
         self._peak = max(self._peak, self._bytes_in_use())

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -206,6 +207,69 @@ def test_statistics_count_what_has_an_owner() -> None:
     assert stats["bytes_in_use"] == 0 and stats["peak_bytes_in_use"] == in_use
     pool.limit = 5 * MB
     assert pool.stats()["bytes_limit"] == 5 * MB
+
+
+def calls_of_python(work: Callable[[], object]) -> list[str]:
+    """Names of the functions with byte code that ran in a call, but for its own."""
+    names = []
+    sys.setprofile(lambda frame, event, _: event == "call" and names.append(frame.f_code.co_name))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return names[1:]
+
+
+@pytest.mark.parametrize("nbytes", [100, 100_000, 3 * MB, 30 * MB])
+def test_blocks_come_and_go_without_byte_code(nbytes: int) -> None:
+    pool = MemoryPool()
+    memory_of = pool.size_class(nbytes)
+
+    def work() -> None:
+        first, second = memory_of.take(), memory_of.take()
+        del first, second
+
+    blocks = [pool.allocate(nbytes) for _ in range(2)]
+    del blocks
+    assert calls_of_python(work) == []
+
+
+def test_the_peak_counts_large_blocks_that_were_free() -> None:
+    pool = MemoryPool()
+    for _ in range(2):
+        for nbytes in (3 * MB, 5 * MB):
+            block = pool.allocate(nbytes)
+            del block
+    assert pool.stats()["peak_bytes_in_use"] == 5 * MB
+    blocks = [pool.allocate(5 * MB), pool.allocate(3 * MB)]
+    del blocks
+    assert pool.stats()["peak_bytes_in_use"] == 8 * MB
+
+
+def test_free_blocks_stay_within_bounds_where_each_came_without_a_look() -> None:
+    pool = MemoryPool(clock=itertools.count(step=10).__next__)  # nothing is asked for again soon
+    sizes = [(8 + 2 * k) * MB for k in range(20)]
+    for _ in range(3):
+        for nbytes in sizes:
+            for _ in range(3):
+                block = pool.allocate(nbytes)
+                del block
+            assert pool.bytes_reserved() <= KEPT_BYTES
+    blocks = [pool.allocate(nbytes) for nbytes in sizes]
+    del blocks
+    assert pool.bytes_reserved() <= KEPT_BYTES
+
+
+def test_the_class_that_was_used_longest_ago_goes_first() -> None:
+    pool = MemoryPool(clock=itertools.count(step=10).__next__)
+    for nbytes in (40 * MB, 60 * MB, 40 * MB):
+        block = pool.allocate(nbytes)
+        del block
+    block = pool.allocate(50 * MB)
+    del block  # 150 MB in all
+    with pytest.raises(IndexError):
+        pool.size_class(60 * MB).take_free()
+    pool.size_class(40 * MB).take_free()
 
 
 def test_threads_never_get_the_same_block() -> None:
