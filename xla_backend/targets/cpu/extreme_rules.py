@@ -17,7 +17,7 @@ from xla_backend.kernels.from_hlo.first_extremes import direction_of
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Step, aligned
 from xla_backend.targets.cpu.routines.first_extremes import EXTREME_TYPES, PART
-from xla_backend.targets.cpu.rules import RULES, cycles_of
+from xla_backend.targets.cpu.rules import RULES
 
 _NAMES = {ComparisonDirection.GE: "max", ComparisonDirection.LE: "min"}
 # Of fewer a loop takes less: it goes through them once.
@@ -25,6 +25,8 @@ _LONG = 1 << 17
 # Of truth values, where a loop does not stop at the first.
 _LONG_TRUTH = 1 << 9
 _LONG_ANY = 1 << 12
+# That are read in a cycle, at least.
+_BYTES_PER_CYCLE = 16
 # Places are numbers of 32 bits, of which the last stands for none.
 _MOST_PLACES = (1 << 31) - 1
 _TRUTHS = {
@@ -49,7 +51,8 @@ def _input_fusion(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
     size = outer * -(-n // PART)
     work = builder.scratch(Shape.array(P.S64, (size,)), 0 if truth is None else aligned(4 * outer))
     routine = f"first_{name}_{source.shape.element_type}"
-    return [Library(node.name, cycles_of(node), routine, (source, values, places, work, outer, n))]
+    cycles = node.operands[0].shape.byte_size / _BYTES_PER_CYCLE
+    return [Library(node.name, cycles, routine, (source, values, places, work, outer, n))]
 
 
 def _search(fusion: Instruction) -> tuple[str, int, int] | None:

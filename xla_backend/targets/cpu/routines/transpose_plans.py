@@ -67,6 +67,9 @@ _LINES_AT_ONCE = 16
 # Results of more bytes than caches hold are written past them if they have rows of this many.
 _PAST_CACHES = 8 << 20
 _LONG_ROW = 1 << 10
+# Few rows that come apart are written from one end to the other anyway, so that lines of so large
+# results are still worth keeping.
+_PAST_CACHES_OF_FEW = 16 << 20
 
 FIELDS = (
     "unit", "staged", "past", "tall", "size",
@@ -315,7 +318,8 @@ def _woven(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | No
     pitch = _pitch(most, unit)
     name = f"{'apart' if apart else 'together'}_{few.size}_{unit}"
     sizes = (few.size, most) if apart else (most, few.size)
-    return _numbers(name, unit, by_target, [across], [along], *sizes, pitch)
+    groups = (by_target, [across], [along])
+    return _numbers(name, unit, *groups, *sizes, pitch, past_from=_PAST_CACHES_OF_FEW)
 
 
 def _swapped(by_source: list[_Dim], by_target: list[_Dim], unit: int) -> Plan | None:
@@ -374,9 +378,9 @@ def _count(group: Sequence[_Dim]) -> int:
     return math.prod(d.size for d in group)
 
 
-def _goes_past(size: int, unit: int, along: Sequence[_Dim]) -> bool:
+def _goes_past(size: int, unit: int, along: Sequence[_Dim], past_from: int = _PAST_CACHES) -> bool:
     """Whether a result of so many bytes is written past the caches."""
-    return size >= _PAST_CACHES and unit * _count(along) >= _LONG_ROW
+    return size >= past_from and unit * _count(along) >= _LONG_ROW
 
 
 def _numbers(
@@ -390,16 +394,17 @@ def _numbers(
     pitch: int,
     staged: bool = False,
     tall: bool = False,
+    past_from: int = _PAST_CACHES,
 ) -> Plan | None:
     others = [d for d in reversed(by_target) if d not in across and d not in along]
     if len(others) > OTHERS:
         return None
     size = unit * _count(by_target)
     one_by_one = routine == "transpose_units" and unit > _SHORT_UNIT
-    past = _goes_past(size, unit, along) and not one_by_one
+    past = _goes_past(size, unit, along, past_from) and not one_by_one
     staged = staged or past
     ahead = 0
-    if size >= _PAST_CACHES or unit > PART:  # squares in the caches the processor asks for itself
+    if size >= past_from or unit > PART:  # squares in the caches the processor asks for itself
         behind = staged or _count(across) <= most_across
         ahead = most_along * along[0].source if behind else most_across * unit
     numbers = [unit, int(staged), int(past), int(tall), size, _count(across), _count(along)]

@@ -240,6 +240,16 @@ def test_units_of_whole_lines_go_past_the_caches(unit):
     assert check((2, rows, 12, unit), (0, 2, 1, 3), 1)
 
 
+@pytest.mark.parametrize("few", [2, 3, 8])
+def test_few_rows_that_come_apart_stay_in_caches_longer_than_squares(few):
+    for nbytes, past in ((9 << 20, False), (17 << 20, True)):
+        shape = (nbytes // (16 * few), few)
+        found = plan(shape, (1, 0), 16)
+        assert found.routine == f"apart_{few}_16" and numbers_of(found)["past"] == past
+        assert check(shape, (1, 0), 16)
+    assert numbers_of(plan((800, 800), (1, 0), 16))["past"]
+
+
 @pytest.mark.parametrize("shape", [(4096, 40), (2048, 48)], ids=str)
 def test_rows_that_meet_in_caches(shape):
     """Rows that are powers of two apart: small units are put side by side first, and whole squares
