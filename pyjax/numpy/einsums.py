@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -79,8 +79,10 @@ def _static_path(optimize: Any) -> Any:
 
 def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
     """Subscripts with explicit output and no ellipsis, and the operands."""
-    given = (subscripts, *operands)
     try:
+        if type(subscripts) is str:
+            return _parsed(subscripts, tuple(map(np.ndim, operands))), list(operands)
+        given = (subscripts, *operands)
         text, output, arrays = _opt_einsum().parser.parse_einsum_input(
             tuple(_shape_only(x) for x in given), shapes=False
         )
@@ -93,6 +95,15 @@ def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[An
             "Write the letters of all axes: jnp.einsum('ij,jk->ik', x, y).",
         )
     return f"{text}->{output}", [x.value for x in arrays]
+
+
+@lru_cache(maxsize=4096)
+def _parsed(subscripts: str, ranks: tuple[int, ...]) -> str:
+    """The same of subscripts that are a text, for operands of so many dimensions."""
+    stand_ins = [_Operand(np.broadcast_to(0, (1,) * rank)) for rank in ranks]
+    given = (subscripts, *stand_ins)
+    text, output, _ = _opt_einsum().parser.parse_einsum_input(given, shapes=False)
+    return f"{text}->{output}"
 
 
 class _Operand:

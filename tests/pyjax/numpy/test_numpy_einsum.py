@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import opt_einsum
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,3 +103,20 @@ def test_matmul_shapes(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     rng = np.random.default_rng(2)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in (left, right))
     np.testing.assert_allclose(np.asarray(jnp.matmul(a, b)), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_subscripts_are_parsed_once(monkeypatch):
+    """For operands of so many dimensions, whatever their sizes."""
+    parser, parsed = opt_einsum.parser, []
+    real = parser.parse_einsum_input
+
+    def parse(*args, **kwargs):
+        parsed.append(args[0][0])
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(parser, "parse_einsum_input", parse)
+    for n in (2, 3):
+        x = np.arange(n * n, dtype=np.float32).reshape(n, n)
+        assert jnp.einsum("...q -> ...", x).tolist() == x.sum(-1).tolist()
+    assert jnp.einsum("...q -> ...", x[0]) == x[0].sum()
+    assert parsed == ["...q -> ..."] * 2
