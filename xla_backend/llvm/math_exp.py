@@ -7,6 +7,8 @@ are rounded once and the largest arguments do not overflow early.
 
 from __future__ import annotations
 
+import numpy as np
+
 from xla_backend.llvm.math_basics import (
     bits,
     clamp_keep_nan,
@@ -22,7 +24,7 @@ from xla_backend.llvm.math_basics import (
     quick_two_sum,
     round_to_int,
 )
-from xla_backend.llvm.registers import scale
+from xla_backend.llvm.registers import lookup, scale
 from xla_backend.llvm.types import bits_of, const
 from xla_backend.llvm.writer import FunctionWriter
 
@@ -51,23 +53,23 @@ EXP_F64 = (
     2.511213499295667e-08,
     2.092759128226098e-09,
 )
-# 2^f = E(f) for |f| <= 1/2
-_EXP2_F32 = (
-    1.0,
-    0.6931471824645996,
-    0.24022647738456726,
-    0.05550331994891167,
-    0.00961843878030777,
-    0.001339900540187955,
-    0.0001535325136501342,
-)
-# tanh(x) = x + x^3 T(x^2) for |x| < 0.61 as f32, < 0.55 as f64
+# 2^f = E(f) for |f| <= 1/32
+_EXP2_F32 = (1.0, 0.6931471824645996, 0.24023427069187164, 0.05550340563058853)
+# Added to bits of a number of sixteenths j at the place of the exponent: those of 2^(j / 16).
+_SIXTEENTHS_SHIFT = 19
+# Three of them are not the nearest numbers, but the next ones, which make tanh more accurate.
+_SIXTEENTHS = [
+    float((power.view(np.int32) - (j << _SIXTEENTHS_SHIFT) + (3 <= j <= 5)).view(np.float32))
+    for j, power in enumerate(np.float32(2.0 ** (j / 16)) for j in range(16))
+]
+# tanh(x) = x + x^3 T(x^2) for |x| < 0.726 as f32, < 0.55 as f64
 _TANH_F32 = (
-    -0.333332896232605,
-    0.13331687450408936,
-    -0.05376178398728371,
-    0.020715968683362007,
-    -0.005796241108328104,
+    -0.33333319425582886,
+    0.13332819938659668,
+    -0.05390452593564987,
+    0.021499810740351677,
+    -0.007744274102151394,
+    0.001795460470020771,
 )
 _TANH_F64 = (
     -0.3333333333333333,
@@ -167,16 +169,20 @@ def tanh(w: FunctionWriter, ty: str, x: str) -> str:
 def _tanh_beyond_f32(w: FunctionWriter, ty: str, a: str) -> tuple[str, float]:
     """tanh of a, which is not below the number that is returned, too: what rounds e^2a by one part
     in 2^24 is at most three eighths of that of the result. So that a single product does for the
-    exponent, whose bits are put in place by one shift: n + 127 is what the magic sum ends in."""
-    bias = const(ty, fmt(ty).magic + fmt(ty).bias)
+    exponent, a multiple of a sixteenth. The last bits of the magic sum count sixteenths; one shift
+    and one sum make them a power of two."""
+    magic = const(ty, fmt(ty).magic / 16)
     exponent = const(ty, 2 * _LOG2E)
     a = pick(w, ty, fcmp(w, ty, "ogt", a, 9.02), 9.02, a)
-    shifted = w.fma(ty, a, exponent, bias)
-    power = from_bits(w, ty, iop(w, ty, "shl", bits(w, ty, shifted), fmt(ty).mantissa))
-    f = w.fma(ty, a, exponent, w.op("fsub", ty, bias, shifted))
+    shifted = w.fma(ty, a, exponent, magic)
+    sixteenths = bits(w, ty, shifted)
+    fraction = bits(w, ty, lookup(w, ty, _SIXTEENTHS, sixteenths))
+    whole = iop(w, ty, "shl", sixteenths, _SIXTEENTHS_SHIFT)
+    power = from_bits(w, ty, iop(w, ty, "add", whole, fraction))
+    f = w.fma(ty, a, exponent, w.op("fsub", ty, magic, shifted))
     total = w.fma(ty, horner(w, ty, f, _EXP2_F32), power, const(ty, 1.0))
     q = w.op("fdiv", ty, const(ty, 2.0), total)
-    return w.op("fsub", ty, const(ty, 1.0), q), 0.61
+    return w.op("fsub", ty, const(ty, 1.0), q), 0.726
 
 
 def _tanh_beyond_f64(w: FunctionWriter, ty: str, a: str) -> tuple[str, float]:

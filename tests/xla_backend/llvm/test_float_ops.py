@@ -122,6 +122,13 @@ def test_unary(lanes, name, dtype):
     check(got, reference(x.astype(WIDER[dtype])), allowed[dtype == np.float64])
 
 
+def test_tanh_is_most_accurate_where_it_is_hardest(lanes):
+    """Around the number beyond which there is an exponential, from a rounded table."""
+    first, last = np.array([0.5, 2.2], np.float32).view(np.int32)
+    x = np.arange(first, last, 31, dtype=np.int32).view(np.float32)
+    check(lanes.emit("tanh", x), np.tanh(x.astype(np.float64)), 1.5)
+
+
 @pytest.mark.parametrize("dtype, low", [(np.float32, -300), (np.float64, -2100)])
 def test_what_an_exponential_rounds_to_zero(lanes, dtype, low):
     """Down from where results are subnormal: the factors of the power of two, of which one is 0 in

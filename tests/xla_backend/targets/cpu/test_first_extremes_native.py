@@ -109,6 +109,7 @@ def steps_of(dims: tuple[int, ...], axis: int) -> list[Step]:
 def test_long_rows_go_through_a_routine() -> None:
     (step,) = steps_of((2, 140_001), 1)
     assert isinstance(step, Library) and step.routine == "first_max_f32"
+    assert step.cycles == 2 * 140_001 * 4 / 16  # what it reads: 16 bytes are read in a cycle
     for dims, axis in [((200, 1000), 1), ((140_001, 2), 0)]:
         assert all(isinstance(step, Launch) for step in steps_of(dims, axis))
 
