@@ -81,7 +81,8 @@ def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[An
     """Subscripts with explicit output and no ellipsis, and the operands."""
     try:
         if type(subscripts) is str:
-            return _parsed(subscripts, tuple(map(np.ndim, operands))), list(operands)
+            ranks = [x.ndim if util.is_array(x) else np.ndim(x) for x in operands]
+            return _parsed(subscripts, tuple(ranks)), list(operands)
         given = (subscripts, *operands)
         text, output, arrays = _opt_einsum().parser.parse_einsum_input(
             tuple(_shape_only(x) for x in given), shapes=False

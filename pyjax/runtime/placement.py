@@ -297,6 +297,8 @@ def block_until_ready(x: Any) -> Any:
     >>> pyjax.block_until_ready({"x": jnp.arange(2)})
     {'x': Array([0, 1], dtype=int32)}
     """
+    if type(x) is DeviceArray:
+        return x.block_until_ready()
     for leaf in tree_leaves(x):
         if type(leaf) is DeviceArray:
             leaf.block_until_ready()
