@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -80,8 +81,11 @@ def entr(x: ArrayLike) -> Array:
     return _entr(*promote_args_inexact("entr", x))
 
 
+@partial(in_float64, keeps_weak_types=True, narrow=lambda p, q: lax.log(p / q))
 def _log_ratio(p: Array, q: Array) -> Array:
-    """log(p / q) of positive numbers: no cancellation for p near q, no overflow of the ratio."""
+    """log(p / q) of positive numbers: no cancellation for p near q, no overflow of the ratio.
+
+    In float64 there is neither for what was float32."""
     ratio, info = p / q, jnp.finfo(p.dtype)
     difference = p - q  # exact where the numbers are near one another
     near = lax.abs(difference) < 0.5 * q
@@ -90,13 +94,22 @@ def _log_ratio(p: Array, q: Array) -> Array:
     return jnp.where(near, lax.log1p(jnp.where(near, difference, 0) / q), plain)
 
 
-@custom_jvp
-def _rel_entr(p: Array, q: Array) -> Array:
+@partial(in_float64, keeps_weak_types=True, narrow=lambda p, q: p * lax.log(p / q))
+def _p_log_ratio(p: Array, q: Array) -> Array:
     both = (p > 0) & (q > 0)
     safe_p, safe_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
-    value = jnp.where(both, safe_p * _log_ratio(safe_p, safe_q), np.inf)
-    value = jnp.where((p == 0) & (q >= 0), 0, value)
-    return jnp.where(jnp.isnan(p) | jnp.isnan(q), np.nan, value)
+    return jnp.where(both, safe_p * _log_ratio(safe_p, safe_q), np.inf)
+
+
+def _in_domain(p: Array, q: Array, value: Array, at_zero: ArrayLike) -> Array:
+    """`value` for positive numbers, `at_zero` for p = 0; inf elsewhere, if none is nan."""
+    value = jnp.where(lax.min(p, q) <= 0, np.inf, value)
+    return jnp.where((p == 0) & (q >= 0), at_zero, value)
+
+
+@custom_jvp
+def _rel_entr(p: Array, q: Array) -> Array:
+    return _in_domain(p, q, _p_log_ratio(p, q), 0)
 
 
 def _where_positive(g: Array, p: Array, q: Array, slope: Array) -> Array:
@@ -132,13 +145,38 @@ def _less_log1p(t: Array) -> Array:
     return t * r - 2 * r * r * r * horner(r * r, _ARTANH_REST)
 
 
-@custom_jvp
-@partial(in_float64, keeps_weak_types=True)
-def _kl_div(p: Array, q: Array) -> Array:
+_EXPONENT = 52  # where it begins in the bits of a float64
+
+
+def _divergence_of_float32(p: Array, q: Array) -> Array:
+    """q - p - p log(q / p) in float64 for positive normal numbers, to 10 digits.
+
+    With s = q / 2^e next to p (2/3 to 3/2 of it) log(s / p) = 2 artanh(r), r = (s - p) / (s + p),
+    and s - p - p log(s / p) = r (s - p) - 2 p (artanh(r) - r), of which no digits cancel.
+    """
+    bits_p, bits_q = (lax.bitcast_convert_type(x, np.int64) for x in (p, q))
+    where = lax.full_like(bits_p, _EXPONENT)
+    half = lax.full_like(bits_p, 1 << (_EXPONENT - 1))
+    e = lax.shift_right_arithmetic(bits_q - bits_p + half, where)
+    s = lax.bitcast_convert_type(bits_q - lax.shift_left(e, where), np.float64)
+    difference = s - p
+    r = difference / (s + p)
+    square = r * r
+    beside = r * (difference - 2 * p * (square * horner(square, _ARTANH_REST[-6:])))
+    return beside + ((q - s) - p * (lax.convert_element_type(e, np.float64) * math.log(2)))
+
+
+@partial(in_float64, keeps_weak_types=True, narrow=_divergence_of_float32)
+def _divergence(p: Array, q: Array) -> Array:
     near = (p > 0) & (q > 0) & (lax.abs(q - p) <= 0.5 * p)
     safe = jnp.where(near, p, 1)
     close = safe * _less_log1p(jnp.where(near, q - p, 0) / safe)
     return jnp.where(near, close, _rel_entr(p, q) - p + q)
+
+
+@custom_jvp
+def _kl_div(p: Array, q: Array) -> Array:
+    return _in_domain(p, q, _divergence(p, q), q)
 
 
 _kl_div.defjvps(

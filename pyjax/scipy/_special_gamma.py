@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from math import comb as exact_comb
@@ -16,6 +17,7 @@ from pyjax.lax.special.common import in_float64
 from pyjax.lax.special.gamma import lgamma_beside_two, stirling_error
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
+from pyjax.scipy._special_lanczos import gamma_size, log_beta, positive_gamma
 from xla_backend.hlo.special_function_tables import LANCZOS, LANCZOS_FIRST, LANCZOS_G
 
 Array = Any
@@ -118,7 +120,7 @@ def _positive_gamma(x: Array) -> Array:
 
 
 @custom_jvp
-@in_float64
+@partial(in_float64, narrow=lambda x: gammasgn(x) * gamma_size(x))
 def _gamma(x: Array) -> Array:
     return jnp.where(x > 0, _positive_gamma(x), gammasgn(x) * lax.exp(lax.lgamma(x)))
 
@@ -140,7 +142,11 @@ def gamma(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-@partial(in_float64, keeps_weak_types=True)
+@partial(
+    in_float64,
+    keeps_weak_types=True,
+    narrow=lambda n: jnp.where(n < 0, 0, positive_gamma(n + 1)),
+)
 def _factorial(n: Array) -> Array:
     # From 1 on n Γ(n), as n + 1 may be rounded.
     low = n < 1
@@ -242,10 +248,10 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     >>> betaln(jnp.array([1.0]), 1.0).round(3)
     Array([0.], dtype=float32)
     """
-    return _betaln(*jnp.broadcast_arrays(*promote_args_inexact("betaln", a, b)))
+    a, b = jnp.broadcast_arrays(*promote_args_inexact("betaln", a, b))
+    return (_betaln if a.dtype == np.float64 else _narrow_betaln)(a, b)
 
 
-@partial(in_float64, keeps_weak_types=True)
 def _betaln(a: Array, b: Array) -> Array:
     a, b = jnp.minimum(a, b), jnp.maximum(a, b)
     plain = lax.lgamma(a) + (lax.lgamma(b) - lax.lgamma(a + b))
@@ -280,6 +286,9 @@ def _betaln(a: Array, b: Array) -> Array:
     return jnp.where(beside, at_two - lax.log1p(u) - lax.log1p(v), value)
 
 
+_narrow_betaln = partial(in_float64, keeps_weak_types=True)(log_beta)
+
+
 @one_program(None)
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function Γ(a) Γ(b) / Γ(a + b).
@@ -290,9 +299,11 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
     return _beta(*jnp.broadcast_arrays(*promote_args_inexact("beta", a, b)))
 
 
-@in_float64
-def _beta(a: Array, b: Array) -> Array:
-    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(_betaln(a, b))
+def _signed_beta(log_size: Callable[[Array, Array], Array], a: Array, b: Array) -> Array:
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * lax.exp(log_size(a, b))
+
+
+_beta = in_float64(partial(_signed_beta, _betaln), narrow=partial(_signed_beta, log_beta))
 
 
 @one_program()
@@ -357,18 +368,26 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     return _comb(N, k, repetition=repetition)
 
 
-@partial(in_float64, keeps_weak_types=True)
-def _comb(N: Array, k: Array, repetition: bool) -> Array:
+def _combinations(
+    log_beta: Callable[[Array, Array], Array], N: Array, k: Array, repetition: bool
+) -> Array:
     nothing = (N == 0) & (k == 0)  # one way to choose none of nothing
     if repetition:
         N = jnp.where(nothing, N, N + k - 1)
     valid = (k >= 0) & (k <= N) & (N >= 0)
     n, r = jnp.where(valid, N, 1), jnp.where(valid, k, 1)
-    value = lax.exp(-_betaln(1 + n - r, 1 + r) - lax.log1p(n))
+    value = lax.exp(-log_beta(1 + n - r, 1 + r) - lax.log1p(n))
     whole = (n == lax.floor(n)) & (r == lax.floor(r)) & lax.is_finite(value)
     # The correction is no function of n and r: the gradient is that of the smooth value.
     value = value + lax.stop_gradient(jnp.where(whole, jnp.round(value) - value, 0))
     return jnp.where(valid, value, 0)
+
+
+_comb = in_float64(
+    partial(_combinations, _betaln),
+    keeps_weak_types=True,
+    narrow=partial(_combinations, log_beta),
+)
 
 
 def _exact_bernoulli(n: int) -> list[float]:

@@ -277,9 +277,19 @@ def i0e(x: ArrayLike) -> Array:
     return lax.bessel_i0e(*promote_args_inexact("i0e", x))
 
 
-_i0 = custom_jvp(unscaled_i0)
+_i0, _i1 = custom_jvp(unscaled_i0), custom_jvp(unscaled_i1)
 # Of the product, the derivative would be the difference of two infinities for large x.
-_i0.defjvps(lambda g, ans, x: g * unscaled_i1(x))
+_i0.defjvps(lambda g, ans, x: g * _i1(x))
+
+
+def _i1_slope(ans: Array, x: Array) -> Array:
+    """I0(x) - I1(x) / x, which tends to 1/2 at 0 and is infinite where both are."""
+    i0_x = _i0(x)
+    slope = jnp.where(lax.is_finite(ans), i0_x - ans / jnp.where(x == 0, 1, x), i0_x)
+    return jnp.where(x == 0, 0.5, slope)
+
+
+_i1.defjvps(lambda g, ans, x: g * _i1_slope(ans, x))
 
 
 @one_program(None)
@@ -310,7 +320,7 @@ def i1(x: ArrayLike) -> Array:
     Array(0., dtype=float32, weak_type=True)
     """
     (x,) = promote_args_inexact("i1", x)
-    return unscaled_i1(jnp.asarray(x))
+    return _i1(jnp.asarray(x))
 
 
 # -- Box-Cox ---------------------------------------------------------------------------------------

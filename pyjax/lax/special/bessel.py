@@ -84,15 +84,37 @@ def _unscaled(scaled: Array, x: Array) -> Array:
     return mul(mul(half, scaled), half)
 
 
-@partial(in_float64, keeps_weak_types=True)
+def _of_float32(x: Array, series: tuple[float, ...], asymptotic: tuple[float, ...]) -> Array:
+    """I0(x), or |I1(x)| which lacks its factor |x| / 2 up to 8, in float64 of x that was float32:
+    up to 8 there is no exponential, and beyond it does not overflow before the product."""
+    y = abs_(x)
+    near, end = le(y, const(y, 8.0)), full_value(y, 8.0)
+    far = select(near, end, y)
+    u = sub(div(const(y, 16.0), far), const(y, 1.0))
+    large = mul(mul(exp(far), horner(u, asymptotic)), rsqrt(far))
+    half = mul(select(near, y, end), const(y, 0.5))
+    return select(near, horner(mul(half, half), series), large)
+
+
+def _i0_of_float32(x: Array) -> Array:
+    return _of_float32(x, *_I0[0])
+
+
+def _i1_of_float32(x: Array) -> Array:
+    size = _of_float32(x, *_I1[0])
+    far = select(lt(x, const(x, 0.0)), neg(size), size)
+    return select(le(abs_(x), const(x, 8.0)), mul(mul(x, const(x, 0.5)), size), far)
+
+
+@partial(in_float64, keeps_weak_types=True, narrow=_i0_of_float32)
 def unscaled_i0(x: Array) -> Array:
-    """I0(x)."""
+    """I0(x). Its derivative is I1, which callers see to."""
     return _unscaled(bessel_i0e(x), x)
 
 
-@partial(in_float64, keeps_weak_types=True)
+@partial(in_float64, keeps_weak_types=True, narrow=_i1_of_float32)
 def unscaled_i1(x: Array) -> Array:
-    """I1(x)."""
+    """I1(x). Its derivative is I0(x) - I1(x) / x, which callers see to."""
     return _unscaled(bessel_i1e(x), x)
 
 

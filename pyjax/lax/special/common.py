@@ -46,7 +46,10 @@ def horner(u: Array, coefficients: Sequence[float]) -> Array:
 
 
 def in_float64(
-    function: Callable[..., Any], *, keeps_weak_types: bool = False
+    function: Callable[..., Any],
+    *,
+    keeps_weak_types: bool = False,
+    narrow: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
     """Run a function of floats in float64 and round its result once to the operands' dtype.
 
@@ -58,7 +61,10 @@ def in_float64(
 
     Args:
       keeps_weak_types: results are weakly typed where all operands are.
+      narrow: a quicker function, in float64 too, for operands that were narrower real numbers:
+        float64 has digits to lose then, and products of such numbers do not overflow.
     """
+    of_narrow = function if narrow is None else narrow
 
     def wrapped(*args: Array, **params: Any) -> Any:
         dtype = dtype_of(args[0])
@@ -68,8 +74,9 @@ def in_float64(
         if dtype == wide:
             return function(*args, **params)
         weak_type = keeps_weak_types and all(x.aval.weak_type for x in args)
+        run = function if wide is COMPLEX128 else of_narrow
         with options.enable_x64(True):
-            found = function(*[convert_element_type(x, wide) for x in args], **params)
+            found = run(*[convert_element_type(x, wide) for x in args], **params)
             if isinstance(found, tuple):
                 return tuple(structural.convert_element_type(x, dtype, weak_type) for x in found)
             return structural.convert_element_type(found, dtype, weak_type)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import pyjax.numpy as jnp
+from pyjax.api.custom_jvp import custom_jvp
+from pyjax.lax.special.common import in_float64
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import constant_like, promote_args_inexact
-from pyjax.scipy.special import gammaincc, gammaln, xlogy
+from pyjax.scipy._special_lanczos import log_poisson
+from pyjax.scipy.special import digamma, gammaincc, gammaln, xlogy
 
 Array = Any
 ArrayLike = Any
+
+
+@custom_jvp
+@partial(in_float64, keeps_weak_types=True, narrow=log_poisson)
+def _log_density(k: Array, mu: Array) -> Array:
+    return xlogy(k, mu) - gammaln(k + 1) - mu
+
+
+_log_density.defjvps(
+    lambda g, ans, k, mu: g * (jnp.log(mu) - digamma(k + 1)),
+    lambda g, ans, k, mu: g * (k / mu - 1),
+)
 
 
 @one_program(None)
@@ -25,7 +41,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     k, mu, loc = promote_args_inexact("poisson.logpmf", k, mu, loc)
     k = k - loc
     safe = jnp.where(k < 0, 0, k)  # not the maximum, whose derivative at 0 is a half
-    value = xlogy(safe, mu) - gammaln(safe + 1) - mu
+    value = _log_density(*jnp.broadcast_arrays(safe, mu))
     return jnp.where((k < 0) | (k != jnp.floor(k)), -np.inf, value)
 
 
