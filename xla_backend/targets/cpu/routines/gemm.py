@@ -36,6 +36,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     ANY_WIDTH_PATHS,
     DIRECT_BYTES,
     DIRECT_TILES,
+    DOTS,
     PATHS,
     VECTOR_WAYS,
     Path,
@@ -53,7 +54,7 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
     depth_group,
     tile_for,
 )
-from xla_backend.targets.cpu.routines.gemm_vector import emit_matrix_vector
+from xla_backend.targets.cpu.routines.gemm_vector import emit_dots, emit_matrix_vector
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
@@ -102,7 +103,7 @@ class _Driver:
         self.inner = path._replace(split=False).name if path.split else None
         direct = has_direct_kernels(t, module.target)
         whole = path.way if self.inner is None else ""
-        self.vector = has_vector_kernels(t) and (whole is None or is_vector(path))
+        self.vector = has_vector_kernels(t) and (whole is None or is_vector(Path(whole)))
         self.direct = direct and whole in (None, "direct")
         self.transposed = direct and whole in (None, "transposed")
         self.packs = whole in (None, "packed")
@@ -383,6 +384,8 @@ class _Driver:
             ctx.set(name, f"%{name}")
         if self.vector:
             self._emit_vector_cases(w)
+            if self.path.way in (None, DOTS):
+                emit_dots(w, self.t, self.tile, self.prefix)
         if not (self.direct or self.transposed or self.packs):
             w.ret()
             return
@@ -438,7 +441,7 @@ class _Driver:
                 result = w.op("and", "i1", result, w.cmp("eq", "i64", name, "1"))
             return result
 
-        dot, combine = "vector", "vector_columns"
+        dot, combine = VECTOR_WAYS
         all_cases = (
             # condition, way, matrix, its vector, results, stride of the matrix, of the results
             # (which go along the rows of C where N is 1, else along its columns)
@@ -462,7 +465,9 @@ class _Driver:
             w.label(no)
 
     def _vector_ways(self) -> tuple[str, ...]:
-        return VECTOR_WAYS if self.path.way is None else (self.path.way,)
+        if self.path.way is None:
+            return VECTOR_WAYS
+        return () if self.path.way == DOTS else (self.path.way,)
 
     def _split(
         self, w: FunctionWriter, ctx: Context, tasks: str, panels: str, rows_multiple: int
@@ -632,7 +637,7 @@ class _Driver:
             if self.packs:
                 emit_pack_a(self.module, self.prefix, self.t, height, self.tile.lanes)
         if self.vector:
-            for way in self._vector_ways():
+            for way in self._vector_ways() or VECTOR_WAYS[:1]:
                 emit_matrix_vector(self.module, self.prefix, self.t, self.tile, way)
         if self.packs:
             emit_pack_b(self.module, self.prefix, self.t, self.tile, self.widths, self.path.turned)

@@ -24,6 +24,10 @@ _VECTOR_CASES = {
     "vector_columns": (("M", "csB", "csA"), ("N", "rsA", "rsB", "ldc")),
 }
 VECTOR_WAYS = tuple(_VECTOR_CASES)
+# Dot products of the rows of A with each of few columns of B, both contiguous along K: columns do
+# not fill a vector, and the product does not pay for packing them. So many rows at most, so long.
+DOTS = "dots"
+DOT_ROWS, DOT_DEPTH = 64, 256
 _IN_PLACE = ("direct", "transposed")
 _EVEN, _NARROW, _TURNED, _ANY_WIDTH = "_even", "_narrow", "_turned", "_any"
 # Columns fill panels of a tile's vectors, or of one fewer.
@@ -36,7 +40,7 @@ class Path(NamedTuple):
     """What a routine is for. Everything, unless it says otherwise.
 
     Attributes:
-      way: "vector", "vector_columns", "direct", "transposed" or "packed"; None: any.
+      way: "vector", "vector_columns", "dots", "direct", "transposed" or "packed"; None: any.
       split: K in parts, each of which goes this way.
       even: rows fill tiles, so that there are none of fewer rows.
       narrow: columns are one vector; False: more than one; None: any.
@@ -86,7 +90,7 @@ ANY = Path()
 
 
 def _paths() -> list[Path]:
-    found = [Path(way) for way in _VECTOR_CASES]
+    found = [Path(way) for way in (*_VECTOR_CASES, DOTS)]
     for even, narrow in itertools.product((False, True), repeat=2):
         found += [Path(way, False, even, narrow) for way in _IN_PLACE]
         found += [Path("packed", False, even, narrow, turned) for turned in (False, True)]
@@ -98,12 +102,13 @@ def _paths() -> list[Path]:
         if path.way in _IN_PLACE and path.narrow is False and path.rows is None
         for panels in (WIDE, SLIM)
     ]
-    split = [path._replace(split=True) for path in found if not is_vector(path)]
+    split = [path._replace(split=True) for path in found if path.way not in _VECTOR_CASES]
     return [*found, *split, *uniform]
 
 
 def is_vector(path: Path) -> bool:
-    return path.way in _VECTOR_CASES
+    """Whether it goes by kernels for a matrix and a vector."""
+    return path.way in _VECTOR_CASES or path.way == DOTS
 
 
 PATHS = _paths()
@@ -118,7 +123,7 @@ ANY_WIDTH_PATHS = [
 def is_way(t: GemmType, path: Path) -> bool:
     """Whether products of a type can go a way, on some machine."""
     if is_vector(path):
-        return has_vector_kernels(t)
+        return has_vector_kernels(t) and (splits(t) or not path.split)
     return not (t.needs_packing and path.way in _IN_PLACE) and (splits(t) or not path.split)
 
 
@@ -149,6 +154,9 @@ def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) 
         if has_vector_kernels(t) and any(one.issuperset(names) for names in cases):
             return Path(way)
     tile = tile_for(t, target)
+    short = numbers["N"] < tile.lanes and numbers["M"] <= DOT_ROWS and numbers["K"] >= DOT_DEPTH
+    if has_vector_kernels(t) and short and one.issuperset(("csA", "rsB")):
+        return Path(DOTS)
     even = numbers["M"] % tile.rows == 0
     narrow = numbers["N"] <= tile.lanes
     if has_direct_kernels(t, target) and "csB" in one and one & {"csA", "rsA"}:

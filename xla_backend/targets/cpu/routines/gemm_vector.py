@@ -7,7 +7,7 @@ these are stored. Complex numbers are two vectors, real and imaginary parts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
@@ -15,6 +15,7 @@ from xla_backend.llvm.types import const, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_context import element_type, packed_element
 from xla_backend.targets.cpu.routines.gemm_micro import multiply_add
+from xla_backend.targets.cpu.routines.gemm_paths import DOT_DEPTH, DOT_ROWS
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
 
 _ROWS = 4
@@ -239,3 +240,35 @@ def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
         dot(loop.index, 1)
     _emit_finish(w, t, get, lo, hi, out_stride)
     w.ret()
+
+
+def emit_dots(w: FunctionWriter, t: GemmType, tile: Tile, prefix: str) -> None:
+    """In a product: returns behind it, where it is one of few columns and rows that are contiguous
+    along K. A column after the other, so that the rows come from the cache."""
+    conditions = [w.cmp("eq", "i64", stride, "1") for stride in ("%csA", "%rsB")]
+    conditions += [
+        w.cmp("slt", "i64", "%N", str(tile.lanes)),
+        w.cmp("sle", "i64", "%M", str(DOT_ROWS)),
+        w.cmp("sge", "i64", "%K", str(DOT_DEPTH)),
+    ]
+    yes, no = w.new_label("dots"), w.new_label("other")
+    w.cond_br(reduce(lambda a, b: w.op("and", "i1", a, b), conditions), yes, no)
+    w.label(yes)
+    with w.scope():
+        without_c = w.cmp("eq", "ptr", "%C", "null")
+        elem = element_type(t, "C")
+        scratch = w.alloca(elem, DOT_ROWS * tile.lanes, 64)
+        c = w.select(without_c, "ptr", scratch, "%C")
+        pitch = w.select(without_c, "i64", str(tile.lanes), "%ldc")
+        with w.loop("0", "%N") as loop:
+            column = w.gep(element_type(t, "B"), "%B", w.imul(loop.index, "%csB"))
+            arguments = [("i64", "%M"), ("i64", "%K"), ("ptr", "%A"), ("i64", "%rsA")]
+            arguments += [("ptr", column), ("ptr", w.gep(elem, c, loop.index)), ("i64", pitch)]
+            arguments += [("i64", "%flags"), ("ptr", "null"), ("ptr", "null")]
+            w.call(f"{prefix}.vector", "void", [*arguments, ("i64", "0"), ("i64", "1")])
+        with w.if_(w.cmp("ne", "ptr", "%epilogue", "null")):
+            arguments = [("ptr", "%data"), ("ptr", c), ("i64", pitch), ("i64", "0"), ("i64", "%M")]
+            arguments += [("i64", "0"), ("i64", "%N"), ("i64", "%batch")]
+            w.call_pointer("%epilogue", "void", arguments)
+        w.ret()
+    w.label(no)

@@ -138,6 +138,7 @@ PATH_SIZES = [
     *itertools.product((24, 29), (9, 70), (8300,)),
     *itertools.product((2, 4), (9, 70), (41, 8300)),
     *itertools.product((72, 75), (9, 70), (300, 8300)),
+    *itertools.product((24, 29), (5,), (300, 8300)),
     (72, 130, 300),
     (75, 130, 300),
     (72, 9, 900),
