@@ -4,7 +4,7 @@ Real numbers of which there is an even count are half as many complex ones.
 
 One long transform is two axes: of n = a b numbers, transforms of length a of those that are b
 apart, rotations, and transforms of length b, whose results lie a apart. Lengths with a prime factor
-above `LONGEST`, and long ones that are no such product, are the host's.
+above `LARGEST_FACTOR`, and long ones that are no such product, are the host's.
 """
 
 from __future__ import annotations

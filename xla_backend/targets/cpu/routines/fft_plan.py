@@ -11,10 +11,12 @@ import numpy as np
 # Tried in this order: fewer passes over the data come first.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
 # Larger primes have a pass of which the work is their square: up to this one that takes no longer
-# than Rader's convolution, which those that follow have. A length up to LONGEST has one of these.
+# than Rader's convolution, which those that follow have. A length has one of these at most.
 LARGEST_PRIME = 67
-# The longest transform of one group: two copies of its lanes should stay in the second cache.
-LONGEST = 4096
+LARGEST_FACTOR = 4096
+# The longest transform of one group. From 4096 on two copies of its lanes do not stay in the second
+# cache, and it still takes half as long as two axes, which go through memory twice.
+LONGEST = 16384
 # Roots of a product of two indices come from two tables, of this many low and the other high bits.
 LOW_BITS = 10
 
@@ -23,7 +25,7 @@ LOW_BITS = 10
 def factors(n: int) -> tuple[int, ...] | None:
     """The radices of the passes; None where a prime factor is longer than a group's."""
     found = []
-    for radix in (*RADICES, *range(RADICES[-1] + 2, LONGEST, 2)):
+    for radix in (*RADICES, *range(RADICES[-1] + 2, LARGEST_FACTOR, 2)):
         if radix > RADICES[-1] and radix * radix > n:
             break
         while n % radix == 0 and n > 1:
@@ -31,7 +33,7 @@ def factors(n: int) -> tuple[int, ...] | None:
             n //= radix
     if n > 1:
         found.append(n)
-    return tuple(found) if n <= LONGEST else None
+    return tuple(found) if n <= LARGEST_FACTOR else None
 
 
 @lru_cache(maxsize=256)
@@ -68,7 +70,7 @@ def passes(n: int) -> Passes:
 
 
 def large_prime(n: int) -> int | None:
-    """The factor that has Rader's pass, of a length up to LONGEST."""
+    """The factor that has Rader's pass."""
     return next((radix for radix in factors(n) or () if radix > LARGEST_PRIME), None)
 
 

@@ -61,6 +61,8 @@ SHAPES = [
     ((5, 257, 3), 2),
     # Real numbers in pairs: as many as a group holds, and a long one that is no such pairs.
     ((17, 8192), 1), ((2, 7890), 1), ((16, 6), 1), ((1, 4), 1), ((3, 16384), 1),
+    # Longer than a group in the second cache, and enough of them to go through memory once.
+    ((17, 12000), 1), ((16, 16384), 1),
 ]  # fmt: skip
 
 
@@ -171,6 +173,14 @@ def test_real_numbers_are_half_as_many_complex_ones(kind):
     (step,) = steps_of(executable, Library)
     assert step.routine == f"packed_{kind.lower()}_c64"
     assert 512 in step.operands and 1024 not in step.operands
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_long_rows_side_by_side_go_through_memory_once(kind):
+    executable, _ = program(kind, "c64", (16, 16384), 1)
+    assert len(steps_of(executable, Library)) == 1
+    executable, _ = program(kind, "c64", (15, 16384), 1)
+    assert len(steps_of(executable, Library)) == (1 if kind == "IRFFT" else 2)
 
 
 def test_the_ends_of_what_is_conjugate_symmetric_are_taken_for_real():
