@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax, ops
 from pyjax.core import dtypes
@@ -37,3 +38,30 @@ def test_reductions_of_low_floats(dtype):
     }
     for name, (value, expected) in wanted.items():
         np.testing.assert_array_equal(np.asarray(value, np.float32), expected, name)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("count", [40, 5000])
+def test_extremes_of_segments_in_turn(dtype, count):
+    """NaN stays, -0 < 0, and what belongs to no segment changes none."""
+    rng = np.random.default_rng(3)
+    data = rng.normal(size=3000).astype(dtype)
+    ids = rng.integers(-3, count + 3, 3000).astype(np.int32)
+    if dtype is not np.int32:
+        data[::50], data[::3], data[1::3] = np.nan, 0.0, -0.0
+    with pyjax.enable_x64(True):
+        for name, combine, start in (("max", np.maximum, -np.inf), ("min", np.minimum, np.inf)):
+            exact = np.iinfo(dtype) if dtype is np.int32 else None
+            first = start if exact is None else exact.min if name == "max" else exact.max
+            wanted = np.full(count, first, dtype)
+            for i, x in zip(ids, data):
+                if 0 <= i < count:
+                    old = wanted[i]
+                    signs = (np.signbit(x), np.signbit(old)) if old == x == 0 else None
+                    wanted[i] = combine(old, x)
+                    if signs is not None and dtype is not np.int32:
+                        negative = all(signs) if name == "max" else any(signs)
+                        wanted[i] = -0.0 if negative else 0.0
+            found = getattr(ops, f"segment_{name}")(data, ids, count)
+            np.testing.assert_array_equal(found, wanted)
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
