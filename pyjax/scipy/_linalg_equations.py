@@ -130,6 +130,21 @@ def qr_multiply(
     return (q @ c if mode == "left" else c @ q, r, *order)
 
 
+def _tridiagonal(d: Array, e: Array) -> Array:
+    return jnp.diag(d.real.astype(d.dtype)) + jnp.diag(e, -1) + jnp.diag(jnp.conj(e), 1)
+
+
+@one_program(None)
+def _bands_values(d: Array, e: Array) -> Array:
+    return jnp.linalg.eigvalsh(_tridiagonal(d, e))
+
+
+@one_program(None)
+def _bands_vectors(d: Array, e: Array) -> tuple[Array, Array]:
+    values, vectors = jnp.linalg.eigh(_tridiagonal(d, e))
+    return values, vectors
+
+
 def eigh_tridiagonal(
     d: ArrayLike,
     e: ArrayLike,
@@ -163,8 +178,9 @@ def eigh_tridiagonal(
         raise ValueError(f"'select' must have a value in ('a', 'i', 'v'), got {select!r}")
     if select != "a" and select_range is None:
         raise ValueError("for select='v' and 'i', select_range must not be None.")
-    matrix = jnp.diag(d.real.astype(d.dtype)) + jnp.diag(e, -1) + jnp.diag(jnp.conj(e), 1)
-    values, vectors = jnp.linalg.eigh(matrix)
+    if eigvals_only and select == "a":
+        return _bands_values(d, e)
+    values, vectors = _bands_vectors(d, e)
     if select == "i":
         first, last = (int(i) for i in select_range or (0, 0))
         if not 0 <= first <= last < d.shape[0]:

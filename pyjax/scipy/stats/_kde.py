@@ -11,11 +11,36 @@ import pyjax.numpy as jnp
 from pyjax import lax, random
 from pyjax.core.tree_util import register_pytree_node_class
 from pyjax.nn.functions import logsumexp
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy.special import ndtr
 
 Array = Any
 ArrayLike = Any
+
+
+@one_program(None)
+def _moments(dataset: Array, weights: Array) -> tuple[Array, ...]:
+    """Weights of sum 1, the count of equal weights that they are worth, the data's covariance and
+    its inverse."""
+    weights = weights / jnp.sum(weights)
+    covariance = jnp.atleast_2d(jnp.cov(dataset, bias=False, aweights=weights))
+    return weights, 1 / jnp.sum(weights**2), covariance, jnp.linalg.inv(covariance)
+
+
+@one_program(None)
+def _log_density(points: Array, dataset: Array, weights: Array, inv_cov: Array) -> Array:
+    whiten = jnp.linalg.cholesky(inv_cov)  # distances in units of the kernel
+    data, at = whiten.T @ dataset, whiten.T @ points
+    squares = jnp.sum((at[:, :, None] - data[:, None, :]) ** 2, axis=0)
+    log_norm = len(dataset) / 2 * float(np.log(2 * np.pi))
+    log_root = jnp.sum(jnp.log(jnp.diag(whiten))) - log_norm
+    return logsumexp(-0.5 * squares, b=weights[None, :], axis=1) + log_root
+
+
+@one_program(None)
+def _density(points: Array, dataset: Array, weights: Array, inv_cov: Array) -> Array:
+    return jnp.exp(_log_density(points, dataset, weights, inv_cov))
 
 
 @register_pytree_node_class
@@ -67,8 +92,7 @@ class gaussian_kde:
         weights = jnp.atleast_1d(jnp.asarray(weights, self.dataset.dtype))
         if weights.shape != (self.n,):
             raise ValueError(f"`weights` must have shape ({self.n},), got {weights.shape}")
-        self.weights = weights / jnp.sum(weights)
-        self.neff = 1 / jnp.sum(self.weights**2)
+        self.weights, self.neff, data_cov, inverse = _moments(self.dataset, weights)
         rule = "scott" if bw_method is None else bw_method
         if isinstance(rule, str):
             rules = {"scott": self.scotts_factor, "silverman": self.silverman_factor}
@@ -80,10 +104,9 @@ class gaussian_kde:
             factor = rules[rule]()
         else:
             factor = rule(self) if callable(rule) else rule
-        data_cov = jnp.atleast_2d(jnp.cov(self.dataset, bias=False, aweights=self.weights))
         self.factor = jnp.asarray(factor, self.dataset.dtype)
         self.covariance = data_cov * self.factor**2
-        self.inv_cov = jnp.linalg.inv(data_cov) / self.factor**2
+        self.inv_cov = inverse / self.factor**2
 
     def scotts_factor(self) -> Array:
         return self.neff ** (-1.0 / (self.d + 4))
@@ -118,15 +141,12 @@ class gaussian_kde:
     def logpdf(self, x: ArrayLike) -> Array:
         """Logarithm of the density at points [d, m] (or [m] for one dimension)."""
         points = self._points("gaussian_kde.logpdf", x)
-        whiten = jnp.linalg.cholesky(self.inv_cov)  # distances in units of the kernel
-        data, at = whiten.T @ self.dataset, whiten.T @ points
-        squares = jnp.sum((at[:, :, None] - data[:, None, :]) ** 2, axis=0)
-        log_root = jnp.sum(jnp.log(jnp.diag(whiten))) - self.d / 2 * float(np.log(2 * np.pi))
-        return logsumexp(-0.5 * squares, b=self.weights[None, :], axis=1) + log_root
+        return _log_density(points, self.dataset, self.weights, self.inv_cov)
 
     def evaluate(self, points: ArrayLike) -> Array:
         """The density at points [d, m] (or [m] for one dimension)."""
-        return jnp.exp(self.logpdf(points))
+        points = self._points("gaussian_kde.evaluate", points)
+        return _density(points, self.dataset, self.weights, self.inv_cov)
 
     __call__ = evaluate
 

@@ -43,11 +43,16 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
         )
     factor = jnp.linalg.cholesky(cov)
     difference = jnp.subtract(*jnp.broadcast_arrays(x, mean))
-    batch = jnp.broadcast_shapes(difference.shape[:-1], cov.shape[:-2])
-    factor = jnp.broadcast_to(factor, (*batch, n, n))
-    column = jnp.broadcast_to(difference, (*batch, n))[..., None]
-    y = lax.linalg.triangular_solve(factor, column, left_side=True, lower=True)[..., 0]
     log_root = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-1, axis2=-2)), axis=-1)
+    if cov.ndim == 2:  # one factor for all
+        rows = difference.reshape(-1, n)
+        y = lax.linalg.triangular_solve(factor, rows, lower=True, transpose_a=True)
+        y = y.reshape(difference.shape)
+    else:
+        batch = jnp.broadcast_shapes(difference.shape[:-1], cov.shape[:-2])
+        factor = jnp.broadcast_to(factor, (*batch, n, n))
+        column = jnp.broadcast_to(difference, (*batch, n))[..., None]
+        y = lax.linalg.triangular_solve(factor, column, left_side=True, lower=True)[..., 0]
     return -0.5 * jnp.sum(y**2, axis=-1) - n / 2 * log_2pi - log_root
 
 
