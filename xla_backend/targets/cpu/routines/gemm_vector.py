@@ -83,16 +83,18 @@ class _Numbers:
     def zeros(self, width: int) -> list[str]:
         return [const(vector(self.elem, width), 0.0)] * self.parts
 
-    def load(self, array: str, at: str, width: int) -> tuple[str, ...]:
-        """Of an operand."""
-        return self._converted(self.t.source, array, at, width)
+    def load(self, array: str, at: str, width: int, mask: str | None = None) -> tuple[str, ...]:
+        """Of an operand; 0 outside of the mask."""
+        return self._converted(self.t.source, array, at, width, mask)
 
     def result(self, array: str, at: str, width: int) -> tuple[str, ...]:
         """Of what C has."""
         return self._converted(self.t.target, array, at, width)
 
-    def _converted(self, source: P, array: str, at: str, width: int) -> tuple[str, ...]:
-        value = elemental.load(self.w, source, width, array, at)
+    def _converted(
+        self, source: P, array: str, at: str, width: int, mask: str | None = None
+    ) -> tuple[str, ...]:
+        value = elemental.load(self.w, source, width, array, at, mask)
         value = elemental.emit_convert(self.w, source, self.t.compute, width, value)
         return (value,) if isinstance(value, str) else value
 
@@ -212,13 +214,25 @@ def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
                     sums = so_far[u * count + r]
                     loop.next += numbers.multiply_add(lanes, a, x, sums)
         found = grouped(loop.results)
+        tail = whole
+        if w.target.has_masks:
+            # What is left as one or two vectors, if it is more than one or two elements.
+            tail = w.select(w.cmp("sgt", "i64", w.isub(k, whole), "2"), "i64", k, whole)
+            first = [value for sums in found[:count] for value in sums]
+            with w.loop(whole, tail, lanes, [(ty, value) for value in first]) as left:
+                mask = w.active_mask(lanes, "0", w.isub(k, left.index))
+                x = numbers.load(vec, left.index, lanes, mask)
+                for r, sums in enumerate(grouped(left.carried)):
+                    a = numbers.load(bases[r], left.index, lanes, mask)
+                    left.next += numbers.multiply_add(lanes, a, x, sums)
+            found[:count] = grouped(left.results)
         totals: list[str] = []
         for r in range(count):
             total = found[r]
             for u in range(1, _UNROLL):
                 total = numbers.add(lanes, total, found[u * count + r])
             totals += [w.reduce("fadd", ty, part) for part in total]
-        with w.loop(whole, k, 1, [(elem, total) for total in totals]) as rest:
+        with w.loop(tail, k, 1, [(elem, total) for total in totals]) as rest:
             x = numbers.load(vec, rest.index, 1)
             for r, sums in enumerate(grouped(rest.carried)):
                 a = numbers.load(bases[r], rest.index, 1)
