@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,7 @@ import numpy as np
 import pyjax.numpy as jnp
 from pyjax import lax
 from pyjax.api.custom_jvp import custom_jvp
-from pyjax.lax.special.common import in_float64
+from pyjax.lax.special.common import horner, in_float64
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 
@@ -49,15 +52,68 @@ def _fraction(n: Array, x: Array, count: int) -> Array:
     return 1 / (x + n - lax.fori_loop(0, count, step, jnp.zeros_like(x)))
 
 
+def _exp1_of_positive(
+    x: Array, powers: Callable[[Array], Array], fraction: Callable[[Array], Array]
+) -> Array:
+    """E₁ from its series up to 1, exp(x) E₁(x) beyond; inf at 0, nan below."""
+    small = jnp.where((x > 0) & (x <= 1), x, 1)
+    near = -_EULER - lax.log(small) - powers(-small)
+    large = jnp.clip(x, 1, None)
+    far = lax.exp(-large) * fraction(large)
+    value = jnp.where(x <= 1, near, jnp.where(jnp.isinf(x), 0, far))
+    return jnp.where(x == 0, np.inf, jnp.where((x < 0) | jnp.isnan(x), np.nan, value))
+
+
+def _ei(
+    x: Array, start: float, powers: Callable[[Array], Array], asymptotic: Callable[[Array], Array]
+) -> Array:
+    """Ei(x) for x > 0: its series up to `start`, then the asymptotic one."""
+    middle = jnp.where((x > 0) & (x < start), x, 1)
+    series = _EULER + lax.log(middle) + powers(middle)
+    large = jnp.clip(x, start, None)
+    far = lax.exp(large) / large * asymptotic(large)
+    return jnp.where(x < start, series, jnp.where(x == np.inf, np.inf, far))
+
+
+def _with_both_signs(x: Array, positive: Array, negative: Array) -> Array:
+    value = jnp.where(x < 0, negative, positive)
+    return jnp.where(x == 0, -np.inf, jnp.where(jnp.isnan(x), np.nan, value))
+
+
+def _few_powers(count: int) -> Callable[[Array], Array]:
+    """`_sum_of_powers` for what was float32, without a loop."""
+    terms = [1 / (k * math.factorial(k)) for k in range(count, 0, -1)]
+    return lambda x: x * horner(x, terms)
+
+
+def _short_fraction(x: Array) -> Array:
+    """`_fraction` of order 1 to ten digits."""
+    tail: Any = 0.0
+    for k in range(30, 0, -1):
+        tail = k * k / (x + (1 + 2 * k) - tail)
+    return 1 / (x + 1 - tail)
+
+
+# To ten digits from 24 on.
+_FACTORIALS = [float(math.factorial(k)) for k in range(22, -1, -1)]
+
+
+def _expi_of_float32(x: Array) -> Array:
+    positive = _ei(x, 24, _few_powers(90), lambda x: horner(1 / x, _FACTORIALS))
+    minus = jnp.where(x < 0, -x, 1)
+    return _with_both_signs(
+        x, positive, -_exp1_of_positive(minus, _few_powers(14), _short_fraction)
+    )
+
+
 @custom_jvp
 @in_float64
 def _exp1(x: Array) -> Array:
-    small = jnp.where((x > 0) & (x <= 1), x, 1)
-    near = -_EULER - lax.log(small) - _sum_of_powers(-small, 20)
-    large = jnp.clip(x, 1, None)
-    far = lax.exp(-large) * _fraction(jnp.ones_like(x), large, 120)
-    value = jnp.where(x <= 1, near, jnp.where(jnp.isinf(x), 0, far))
-    return jnp.where(x == 0, np.inf, jnp.where((x < 0) | jnp.isnan(x), np.nan, value))
+    return _exp1_of_positive(
+        x,
+        lambda x: _sum_of_powers(x, 20),
+        lambda x: _fraction(jnp.ones_like(x), x, 120),
+    )
 
 
 _exp1.defjvps(lambda g, ans, x: -g * jnp.where(x < 0, np.nan, lax.exp(-x) / x))
@@ -74,16 +130,10 @@ def exp1(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-@in_float64
+@partial(in_float64, narrow=_expi_of_float32)
 def _expi(x: Array) -> Array:
-    middle = jnp.where((x > 0) & (x < 40), x, 1)
-    series = _EULER + lax.log(middle) + _sum_of_powers(middle, 130)
-    large = jnp.clip(x, 40, None)
-    far = lax.exp(large) / large * _asymptotic(large)
-    positive = jnp.where(x < 40, series, jnp.where(x == np.inf, np.inf, far))
-    negative = -_exp1(jnp.where(x < 0, -x, 1))
-    value = jnp.where(x < 0, negative, positive)
-    return jnp.where(x == 0, -np.inf, jnp.where(jnp.isnan(x), np.nan, value))
+    positive = _ei(x, 40, lambda x: _sum_of_powers(x, 130), _asymptotic)
+    return _with_both_signs(x, positive, -_exp1(jnp.where(x < 0, -x, 1)))
 
 
 _expi.defjvps(lambda g, ans, x: g * lax.exp(x) / x)
