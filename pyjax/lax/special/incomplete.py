@@ -77,6 +77,37 @@ def _series(a: Array, x: Array, active: Array) -> tuple[Array, Array]:
     return total, d_total
 
 
+def _series_value(a: Array, x: Array, active: Array) -> Array:
+    """S alone: the derivative is half of the work, and converges later."""
+
+    def step(n: Array, state: tuple[Array, ...]) -> Any:
+        term, total = state
+        term = mul(term, div(x, add(a, n)))
+        total = add(total, term)
+        return (term, total), le(abs_(term), mul(total, const(total, _EPS)))
+
+    one = full_value(a, 1.0)
+    return _loop(step, active, (one, one))[1]
+
+
+def _fraction_value(a: Array, x: Array, active: Array) -> Array:
+    """h alone."""
+    one = const(a, 1.0)
+
+    def step(n: Array, state: tuple[Array, ...]) -> Any:
+        b, c, d, h = state
+        numerator = mul(sub(a, n), n)
+        b = add(b, const(b, 2.0))
+        d = reciprocal(add(mul(numerator, d), b))
+        c = add(b, div(numerator, c))
+        change = mul(c, d)
+        return (b, c, d, mul(h, change)), le(abs_(sub(change, one)), const(h, _EPS))
+
+    b = add(sub(x, a), one)
+    d = reciprocal(b)
+    return _loop(step, active, (b, full_value(a, 1 / _TINY), d, d))[3]
+
+
 def _fraction(a: Array, x: Array, active: Array) -> tuple[Array, Array]:
     """h and dh/da of Q = x**a e**-x / gamma(a) * h, by Lentz's method carried along with its
     derivative.
@@ -207,8 +238,8 @@ def _gamma_pair(a: Array, x: Array, upper: bool) -> Array:
     a, x = _safe(plain, a, 1.0), _safe(plain, x, 1.0)
     density = _shape_density(a, x)
     one = full_value(a, 1.0)
-    total, _ = _series(a, x, by_series)
-    h, _ = _fraction(_safe(by_fraction, a, 1.0), _safe(by_fraction, x, 3.0), by_fraction)
+    total = _series_value(a, x, by_series)
+    h = _fraction_value(_safe(by_fraction, a, 1.0), _safe(by_fraction, x, 3.0), by_fraction)
     p, q = div(mul(density, total), a), mul(density, h)
     if upper:
         # Where P rounds to more than one, nothing is left.
