@@ -6,7 +6,7 @@ the computation it is in and those it calls.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -176,6 +176,10 @@ class Computation:
         self.root: Instruction | None = None
         self.execution_thread = MAIN_THREAD
         self._instructions: dict[Instruction, None] = {}
+        self._opcode_counts: dict[Opcode, int] = {}
+        # Whether operands are known to come before users in the order of instructions. What is
+        # added comes behind its operands, so that only edits of operands can make it untrue.
+        self._known_ordered = True
         self._next_id: dict[str, int] = {}
         self._names: set[str] = set()
 
@@ -188,6 +192,11 @@ class Computation:
 
     def __len__(self) -> int:
         return len(self._instructions)
+
+    @property
+    def opcodes(self) -> Collection[Opcode]:
+        """Those that its instructions have (not of the computations that they call)."""
+        return self._opcode_counts.keys()
 
     def __contains__(self, instruction: Instruction) -> bool:
         return instruction in self._instructions
@@ -202,6 +211,12 @@ class Computation:
         The result is a snapshot: editing while iterating is safe, but skip instructions that have
         been removed meanwhile (`instruction.parent is None`).
         """
+        if self.is_ordered():  # the usual case
+            if opcodes:
+                if self._opcode_counts.keys().isdisjoint(opcodes):
+                    return []
+                return [i for i in self._instructions if i.opcode in opcodes]
+            return list(self._instructions)
         seen: set[Instruction] = set()
         order: list[Instruction] = []
         for start in self._instructions:
@@ -210,7 +225,7 @@ class Computation:
             for operand in start.operands:
                 if operand not in seen:
                     break
-            else:  # the usual case: operands came before
+            else:
                 seen.add(start)
                 order.append(start)
                 continue
@@ -231,6 +246,17 @@ class Computation:
         if opcodes:
             return [i for i in order if i.opcode in opcodes]
         return order
+
+    def is_ordered(self) -> bool:
+        """Whether the order of instructions has operands before users."""
+        if not self._known_ordered:
+            seen: set[Instruction] = set()
+            for node in self._instructions:
+                if not seen.issuperset(node.operands):
+                    return False
+                seen.add(node)
+            self._known_ordered = True
+        return True
 
     @property
     def outputs(self) -> list[Instruction]:
@@ -274,12 +300,14 @@ class Computation:
         self._names.add(instruction.name)
         instruction.parent = self
         self._instructions[instruction] = None
+        counts, opcode = self._opcode_counts, instruction.opcode
+        counts[opcode] = counts.get(opcode, 0) + 1
         for operand in instruction.operands:
             assert operand.parent is self, (
                 f"operand {operand} of {instruction} is not in %{self.name}"
             )
             operand.users[instruction] = None
-        if instruction.opcode is Opcode.PARAMETER:
+        if opcode is Opcode.PARAMETER:
             number = instruction.parameter_number
             while len(self.parameters) <= number:
                 self.parameters.append(instruction)
@@ -306,6 +334,7 @@ class Computation:
     def replace_uses(self, old: Instruction, new: Instruction) -> None:
         """As `replace`, but `old` stays, without users."""
         assert old is not new and new.parent is self
+        self._known_ordered = self._known_ordered and not old.users
         for user in list(old.users):
             if user is new:
                 continue
@@ -319,6 +348,7 @@ class Computation:
         """`replace_uses` for many at once: a user of a thousand of them is looked at once. None may
         be replaced by something that uses it."""
         users: dict[Instruction, None] = {}
+        self._known_ordered = self._known_ordered and not replacements
         for old, new in replacements.items():
             assert old is not new and new.parent is self
             users.update(old.users)
@@ -332,6 +362,7 @@ class Computation:
     def replace_operand(self, user: Instruction, index: int, new: Instruction) -> None:
         old = user.operands[index]
         assert new.parent is self
+        self._known_ordered = False
         user.operands[index] = new
         new.users[user] = None
         if old not in user.operands:
@@ -339,6 +370,7 @@ class Computation:
 
     def set_operands(self, user: Instruction, operands: Iterable[Instruction]) -> None:
         """Give an instruction a new operand list; old operands stay even if now unused."""
+        self._known_ordered = False
         for old in user.operands:
             old.users.pop(user, None)
         user.operands = list(operands)
@@ -353,9 +385,16 @@ class Computation:
         assert instruction is not self.root, f"{instruction} is the root"
         for operand in instruction.operands:
             operand.users.pop(instruction, None)
+        self._forget(instruction)
+        instruction.parent = None
+
+    def _forget(self, instruction: Instruction) -> None:
         del self._instructions[instruction]
         self._names.discard(instruction.name)
-        instruction.parent = None
+        counts, opcode = self._opcode_counts, instruction.opcode
+        counts[opcode] -= 1
+        if not counts[opcode]:
+            del counts[opcode]
 
     def remove_if_dead(self, instruction: Instruction) -> bool:
         """Remove the instruction and, transitively, operands that have no other user. True if
@@ -387,8 +426,7 @@ class Computation:
         """
         parameter = self.parameters[number]
         assert not parameter.users and parameter is not self.root
-        del self._instructions[parameter]
-        self._names.discard(parameter.name)
+        self._forget(parameter)
         parameter.parent = None
         del self.parameters[number]
         for i, later in enumerate(self.parameters[number:], number):
@@ -398,6 +436,7 @@ class Computation:
         """Set the instruction order (a schedule): a permutation, operands before users."""
         assert len(order) == len(self._instructions) and all(i in self._instructions for i in order)
         self._instructions = dict.fromkeys(order)
+        self._known_ordered = False
 
     def take_apart(self) -> None:
         """Let go of all instructions, and each of them of the others."""
@@ -409,6 +448,7 @@ class Computation:
         self.root = None
         self.parameters = []
         self._instructions = {}
+        self._opcode_counts = {}
 
     def inline(
         self, callee: Computation, arguments: list[Instruction], caller: OpMetadata = NO_METADATA
@@ -458,21 +498,12 @@ class Computation:
         copy = Computation(name or self.name)
         copy.execution_thread = self.execution_thread
         mapping: dict[Instruction, Instruction] = {}
-        order = self._instructions if self._is_ordered() else self.post_order()
-        for node in order:
+        for node in self.post_order():
             mapping[node] = copy.add(clone_instruction(node, [mapping[o] for o in node.operands]))
         assert self.root is not None
         copy.root = mapping[self.root]
         copy_control_predecessors(mapping)
         return copy
-
-    def _is_ordered(self) -> bool:
-        seen: set[Instruction] = set()
-        for node in self._instructions:
-            if any(o not in seen for o in node.operands):
-                return False
-            seen.add(node)
-        return True
 
     def __repr__(self) -> str:
         return f"Computation(%{self.name}, {len(self)} instructions)"

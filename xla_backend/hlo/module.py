@@ -9,9 +9,13 @@ from typing import Any
 
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.name_uniquer import NameUniquer
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.source_tables import SourcePlace, SourceTables
 from xla_backend.process.values import Value
+
+# What may call computations.
+_CALLERS = frozenset(opcode for opcode in Opcode if opcode.calls != 0)
 
 
 class InputOutputAlias(Value):
@@ -179,4 +183,6 @@ def source_location(node: Instruction) -> tuple[str, int] | None:
 
 
 def _callees(computation: Computation) -> list[Computation]:
+    if _CALLERS.isdisjoint(computation.opcodes):
+        return []
     return [callee for node in computation for callee in node.called]

@@ -62,7 +62,7 @@ class _Block:
     def __init__(self, loop: Loop | If | None, statements: list[Statement]) -> None:
         self.loop = loop
         self.statements = statements
-        self.memo: dict[Hashable, Any] = {}
+        self.memo: dict[int, Any] = {}  # by the numbers of keys
         self.suspended: list[
             _Block
         ] = []  # inner blocks set aside while a loop is built further out
@@ -84,6 +84,8 @@ class LoopBuilder:
         self._blocks = [_Block(None, self.kernel.stages)]
         self._next = 0
         self._vars = 0
+        # Keys have numbers, so that each is hashed once, not once for each block that is open.
+        self._numbers: dict[Hashable, int] = {}
 
     # -- buffers -----------------------------------------------------------------------------------
 
@@ -126,14 +128,18 @@ class LoopBuilder:
         return next(held, 0)
 
     def lookup(self, key: Hashable) -> Any:
+        number = self._numbers.get(key)
+        if number is None:
+            return None
         for block in reversed(self._blocks):
-            found = block.memo.get(key)
+            found = block.memo.get(number)
             if found is not None:
                 return found
         return None
 
     def remember(self, key: Hashable, result: Any, depth: int) -> None:
-        self._blocks[depth].memo[key] = result
+        numbers = self._numbers
+        self._blocks[depth].memo[numbers.setdefault(key, len(numbers))] = result
 
     def _value(
         self, type: PrimitiveType, depth: int, bounds: tuple[int, int] | None = None
@@ -154,7 +160,7 @@ class LoopBuilder:
             return found
         result = self._value(type, depth, bounds)
         self._blocks[depth].statements.append(make(result))
-        self._blocks[depth].memo[key] = result
+        self.remember(key, result, depth)
         return result
 
     # -- statements --------------------------------------------------------------------------------

@@ -529,11 +529,14 @@ class Kernel:
     parameters: list[Parameter] = field(default_factory=list)
 
 
+_BODIES = (Loop, If)
+
+
 def walk(statements: list[Statement]) -> Iterator[Statement]:
     """All statements, outer before inner."""
     for statement in statements:
         yield statement
-        if isinstance(statement, Loop | If):
+        if isinstance(statement, _BODIES):
             yield from walk(statement.body)
 
 

@@ -127,7 +127,7 @@ class ModuleWriter:
         if name is None:
             name = f"@const.{len(self._constants)}"
             self._constants[data, align] = name
-            text = "".join(f"\\{b:02X}" for b in data)
+            text = "\\" + data.hex("\\").upper() if data else ""
             self._globals.append(
                 f'{name} = internal constant [{len(data)} x i8] c"{text}", align {align}'
             )

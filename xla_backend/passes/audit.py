@@ -39,6 +39,15 @@ def no_bool(module: HloModule, name: str, returned: object) -> HloError:
     )
 
 
+def not_concerned(module: HloModule, name: str) -> VerificationError:
+    """The error for a pass that changed a module without the opcodes that it says it looks for:
+    outside checking mode it would not have run."""
+    return VerificationError(
+        f"after pass '{name}': it changed module {module.name!r}, which has none of the opcodes "
+        "that the pass names; add what it looks for to its `opcodes` and `module_opcodes`"
+    )
+
+
 def _diff(before: str, after: str) -> str:
     lines = list(
         difflib.unified_diff(

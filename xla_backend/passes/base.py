@@ -17,7 +17,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
-from xla_backend.passes.audit import RoundAudit, check_report, no_bool
+from xla_backend.passes.audit import RoundAudit, check_report, no_bool, not_concerned
 from xla_backend.passes.fuel import Fuel, fuel_by_name, report_unused
 from xla_backend.process.no_collections import without_collections
 
@@ -30,8 +30,12 @@ class HloPass:
 
     name: str = ""
 
-    # If not empty, `run` skips computations that have none of these opcodes.
+    # If not empty, `run` skips computations that have none of these opcodes, and a pipeline does
+    # not run the pass on a module without them.
     opcodes: frozenset[Opcode] = frozenset()
+
+    # If not empty, a pipeline does not run the pass on a module without any of these either.
+    module_opcodes: frozenset[Opcode] = frozenset()
 
     # Checked after each run even outside checking mode: set on passes that users registered.
     verify_always: bool = False
@@ -46,7 +50,7 @@ class HloPass:
         changed = False
         opcodes = self.opcodes
         for computation in list(module.computations):
-            if opcodes and not any(node.opcode in opcodes for node in computation.instructions):
+            if opcodes and opcodes.isdisjoint(computation.opcodes):
                 continue
             if self.fuel is None:
                 done = self.run_on_computation(computation)
@@ -97,6 +101,8 @@ class RuleTablePass(HloPass):
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
         rules = self.rules
+        if rules.keys().isdisjoint(computation.opcodes):
+            return False
         for node in topological_order(computation):
             if node.opcode not in rules or (not node.users and node is not computation.root):
                 continue
@@ -123,15 +129,10 @@ class RuleTablePass(HloPass):
 def topological_order(computation: Computation) -> list[Instruction]:
     """Operands before users: the instructions' own order, which is made one first where it is not
     (edits append, and the check is quicker than a walk)."""
-    order = computation.instructions
-    seen: set[Instruction] = set()
-    for node in order:
-        for operand in node.operands:
-            if operand not in seen:
-                order = computation.post_order()
-                computation.reorder(order)
-                return order
-        seen.add(node)
+    if computation.is_ordered():
+        return computation.instructions
+    order = computation.post_order()
+    computation.reorder(order)
     return order
 
 
@@ -179,7 +180,9 @@ class Pipeline(HloPass):
       options: disabled passes, checking mode, fuel.
       selects: whether the pass of a name runs; None: all but the disabled ones.
       observer: sees the module between passes.
-      log: every run of a pass, in order. Like statistics, filled by the outermost pipeline.
+      log: every run of a pass, in order. Like statistics, filled by the outermost pipeline. What
+        passes whose opcodes the module lacks would do is nothing: outside checking mode they do not
+        run.
     """
 
     def __init__(
@@ -201,6 +204,8 @@ class Pipeline(HloPass):
         self.log: list[PassRun] = []
         self._fuels: dict[str, Fuel] = {}
         self._watches = False
+        # Opcodes of the module that the outermost pipeline runs on, None where they are not known.
+        self._opcodes: set[Opcode] | None = None
 
     def run(self, module: HloModule) -> bool:
         if self.options.verify:
@@ -208,6 +213,7 @@ class Pipeline(HloPass):
         options = self.options
         self._fuels = fuel_by_name(options.fuel)
         self._watches = bool(options.verify or options.audits or options.fuel)
+        self._opcodes = None
         # Passes make many small objects and drop few cycles: collecting would only cost time.
         changed = without_collections(self._run, module, self)
         report_unused(self._fuels.values())
@@ -248,6 +254,8 @@ class Pipeline(HloPass):
             return hlo_pass._run(module, self)
         if self._watches or hlo_pass.verify_always:
             return self._run_watched(module, pipeline, hlo_pass)
+        if not self._concerns(module, hlo_pass):
+            return False
         start = perf_counter()
         changed = hlo_pass.run(module)
         self._ended(PassRun(pipeline, hlo_pass.name, changed, start, perf_counter() - start))
@@ -255,22 +263,38 @@ class Pipeline(HloPass):
             raise no_bool(module, hlo_pass.name, changed)
         return changed
 
+    def _concerns(self, module: HloModule, hlo_pass: HloPass) -> bool:
+        """Whether the module has opcodes that the pass looks for, as of the last pass that changed
+        it."""
+        present = self._opcodes
+        if present is None:
+            present = self._opcodes = set().union(*(c.opcodes for c in module.computations))
+        wanted, beside = hlo_pass.opcodes, hlo_pass.module_opcodes
+        if wanted and wanted.isdisjoint(present):
+            return False
+        return not (beside and beside.isdisjoint(present))
+
     def _run_watched(self, module: HloModule, pipeline: str, hlo_pass: HloPass) -> bool:
         """With fuel and audits."""
         name = hlo_pass.name
         audited = self.options.verify or bool(self.options.audits) or hlo_pass.verify_always
         before = module_to_text(module) if audited else ""
         fuel = hlo_pass.fuel = self._fuels.get(name)
+        concerned = self._concerns(module, hlo_pass)
         start = perf_counter()
         changed = hlo_pass.run(module) if fuel is None else run_on_fuel(fuel, hlo_pass.run, module)
         self._ended(PassRun(pipeline, name, changed, start, perf_counter() - start))
         if changed is not True and changed is not False:
             raise no_bool(module, name, changed)
+        if changed and not concerned:
+            raise not_concerned(module, name)
         if audited:
             self._audit(module, hlo_pass, before, changed)
         return changed
 
     def _ended(self, run: PassRun) -> None:
+        if run.changed:
+            self._opcodes = None
         self.log.append(run)
         for listener in pass_listeners:
             listener(run)

@@ -16,9 +16,10 @@ class CallInliner(HloPass):
     """
 
     name = "call-inliner"
+    opcodes = frozenset({Opcode.CALL})
 
     def run_on_computation(self, computation: Computation) -> bool:
-        if not any(node.opcode is Opcode.CALL for node in computation.instructions):
+        if Opcode.CALL not in computation.opcodes:
             return False
         calls = computation.post_order(Opcode.CALL)
         for call in calls:
@@ -52,6 +53,7 @@ class CallGraphFlattener(HloPass):
     """
 
     name = "call-graph-flattener"
+    opcodes = CONTROL_FLOW
 
     def run(self, module: HloModule) -> bool:
         assert module.entry is not None

@@ -35,7 +35,8 @@ class CommonSubexpressionElimination(HloPass):
     name = "cse"
 
     def run_on_computation(self, computation: Computation) -> bool:
-        seen: dict[Hashable, Instruction] = {}
+        # By opcode and operands, which hardly any two share: only of those the rest is looked at.
+        seen: dict[Hashable, Instruction | dict[Hashable, Instruction]] = {}
         callees: dict[Computation, Hashable] = {}
         same: dict[Instruction, Instruction] = {}
         for node in topological_order(computation):
@@ -47,19 +48,29 @@ class CommonSubexpressionElimination(HloPass):
                 operands = tuple(same.get(o, o) for o in operands)
             if opcode.is_commutative and len(operands) == 2 and id(operands[0]) > id(operands[1]):
                 operands = (operands[1], operands[0])
-            called = tuple(computation_key(c, callees) for c in node.called) if node.called else ()
-            attributes = node.attributes
-            if opcode in COLLECTIVES:
-                # Its own number is all that tells one from another that does the same.
-                attributes = type(attributes)(**{**vars(attributes), "channel_id": None})
-            key = (opcode, node.shape, attributes, operands, called)
-            first = seen.setdefault(key, node)
+            key = (opcode, *operands)
+            alike = seen.setdefault(key, node)
+            if alike is node:
+                continue
+            if isinstance(alike, Instruction):
+                alike = seen[key] = {_rest_of_key(alike, callees): alike}
+            first = alike.setdefault(_rest_of_key(node, callees), node)
             if first is not node:
                 same[node] = first
         computation.replace_all_uses(same)
         for node in same:
             computation.remove(node)
         return bool(same)
+
+
+def _rest_of_key(node: Instruction, callees: dict[Computation, Hashable]) -> Hashable:
+    """Equal for instructions of an opcode with the same operands that compute the same."""
+    called = tuple(computation_key(c, callees) for c in node.called)
+    attributes = node.attributes
+    if node.opcode in COLLECTIVES:
+        # Its own number is all that tells one from another that does the same.
+        attributes = type(attributes)(**{**vars(attributes), "channel_id": None})
+    return node.shape, attributes, called
 
 
 def computation_key(computation: Computation, known: dict[Computation, Hashable]) -> Hashable:

@@ -8,6 +8,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass, topological_order
 
 _MAY_HAVE_EFFECT = frozenset(op for op in Opcode if op.has_side_effect) | {Opcode.CUSTOM_CALL}
+_MAY_KEEP = _MAY_HAVE_EFFECT | frozenset(op for op in Opcode if op.calls != 0)
 
 
 class DeadCodeElimination(HloPass):
@@ -54,6 +55,14 @@ def has_side_effect(node: Instruction, effects: dict[Computation, bool] | None =
 def _sweep(computation: Computation, effects: dict[Computation, bool]) -> bool:
     root = computation.root
     assert root is not None
+    if _MAY_KEEP.isdisjoint(computation.opcodes):
+        effects[computation] = False
+        # What is dead and used has a user that is dead, so somewhere one is without users.
+        for node in computation:
+            if not node.users and node is not root and node.opcode is not Opcode.PARAMETER:
+                break
+        else:
+            return False
     live = {root}
     stack = [root]
     found_effect = False

@@ -23,13 +23,15 @@ class DynamicDimensionSimplifier(HloPass):
     """
 
     name = "dynamic-dimension-simplifier"
-    opcodes = frozenset({Opcode.GET_DIMENSION_SIZE, Opcode.DYNAMIC_RESHAPE})
 
     def run(self, module: HloModule) -> bool:
         changed = super().run(module)
         for computation in module.computations:
             for node in computation.instructions:
-                if not node.shape.is_static or node.opcode is Opcode.SET_DIMENSION_SIZE:
+                shape = node.shape
+                plain = shape.dynamic is None and not shape.tuple_shapes
+                fixed = plain or shape.is_static
+                if not fixed or node.opcode is Opcode.SET_DIMENSION_SIZE:
                     raise UnimplementedError(
                         f"{node!r}: its size is known at run time only, and the CPU backend has "
                         "code for fixed sizes; use the `interpreter` platform, or pad to a fixed "
@@ -39,7 +41,7 @@ class DynamicDimensionSimplifier(HloPass):
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False
-        for node in computation.post_order(*self.opcodes):
+        for node in computation.post_order(Opcode.GET_DIMENSION_SIZE, Opcode.DYNAMIC_RESHAPE):
             replacement = _simplified(node)
             if replacement is not None:
                 computation.replace(node, replacement)

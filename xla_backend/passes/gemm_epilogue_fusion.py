@@ -56,6 +56,7 @@ class GemmEpilogueFusion(ControlFlowFusion):
     """
 
     name = "gemm-epilogue-fusion"
+    opcodes = PRODUCTS
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class GemmEpilogueFusion(ControlFlowFusion):
         self._one_result = one_result
 
     def fuse(self, module: HloModule, computation: Computation) -> bool:
-        if not any(node.opcode in PRODUCTS for node in computation.instructions):
+        if PRODUCTS.isdisjoint(computation.opcodes):
             return False
         order = topological_order(computation)
         position = {node: i for i, node in enumerate(order)}

@@ -47,6 +47,8 @@ class UpdatePredication(HloPass):
     """
 
     name = "update-predication"
+    opcodes = frozenset({Opcode.SELECT})
+    module_opcodes = frozenset({Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER, Opcode.WHILE})
 
     def run(self, module: HloModule) -> bool:
         """Callers first: a loop inside shows by its selects which lanes it leaves alone."""

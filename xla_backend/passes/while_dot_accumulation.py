@@ -46,6 +46,7 @@ class WhileDotAccumulation(HloPass):
 
     name = "while-dot-accumulation"
     opcodes = frozenset({Opcode.WHILE})
+    module_opcodes = frozenset({Opcode.DOT})
 
     def __init__(self, min_sum_bytes: int = _MIN_SUM_BYTES) -> None:
         self.min_sum_bytes = min_sum_bytes

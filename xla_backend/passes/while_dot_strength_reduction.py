@@ -33,6 +33,8 @@ class WhileDotStrengthReduction(HloPass):
     """
 
     name = "while-dot-strength-reduction"
+    opcodes = frozenset({Opcode.WHILE})
+    module_opcodes = frozenset({Opcode.DOT})
 
     def run(self, module: HloModule) -> bool:
         changed = False

@@ -30,6 +30,7 @@ class WhileDoubleBuffering(HloPass):
     """
 
     name = "while-double-buffering"
+    opcodes = frozenset({Opcode.WHILE})
 
     def run(self, module: HloModule) -> bool:
         invariant: dict[Computation, set[int]] = {}

@@ -31,6 +31,7 @@ class WhileLoopAllReduceCodeMotion(HloPass):
 
     name = "while-loop-all-reduce-code-motion"
     opcodes = frozenset({Opcode.WHILE})
+    module_opcodes = frozenset({Opcode.ALL_REDUCE})
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False

@@ -34,6 +34,7 @@ class WhileLoopSimplifier(HloPass):
     """
 
     name = "while-loop-simplifier"
+    opcodes = frozenset({Opcode.WHILE})
 
     def run(self, module: HloModule) -> bool:
         changed = False

@@ -29,6 +29,7 @@ class WhileUnrolling(HloPass):
     """
 
     name = "while-unrolling"
+    opcodes = frozenset({Opcode.WHILE})
 
     def run(self, module: HloModule) -> bool:
         changed = False

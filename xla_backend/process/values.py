@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, ClassVar, Self, dataclass_transform
 
 
@@ -15,15 +17,22 @@ class Value:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, Any]] = {}
+    # What hashes see of the fields: of one field its value, of more a tuple.
+    _pick: ClassVar[Callable[[dict[str, Any]], Any]] = tuple
 
     def __init_subclass__(cls) -> None:
         names = tuple(n for n in cls.__annotations__ if not n.startswith("_"))
         cls._fields = names
         cls._defaults = {n: cls.__dict__[n] for n in names if n in cls.__dict__}
+        if names:
+            cls._pick = itemgetter(*names)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         fields = self._fields
         values = self.__dict__
+        if len(args) == len(fields) and not kwargs:
+            values.update(zip(fields, args))
+            return
         if len(args) > len(fields):
             raise TypeError(f"{type(self).__name__} has {len(fields)} fields, got {len(args)}")
         values.update(self._defaults)
@@ -53,7 +62,8 @@ class Value:
         return self is other or (type(other) is type(self) and self.__dict__ == other.__dict__)
 
     def __hash__(self) -> int:
-        return hash((type(self), self._key()))
+        cls = type(self)
+        return hash((cls, cls._pick(self.__dict__)))
 
     def __repr__(self) -> str:
         body = ", ".join(f"{n}={self.__dict__[n]!r}" for n in self._fields)

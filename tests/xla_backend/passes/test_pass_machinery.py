@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Collection
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.instruction import Computation, Instruction
+from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes import registry
@@ -225,13 +229,57 @@ def test_names_of_xla_are_accepted() -> None:
 
 
 def test_the_log_has_every_run() -> None:
-    pipeline = build_pipeline(CompileOptions())
+    pipeline = build_pipeline(CompileOptions(verify=True))
     pipeline.run(parse_module(PROGRAM))
     expected = [p.name for p in pipeline.flat_passes()]
     assert [run.name for run in pipeline.log[:4]] == expected[:4]
     assert {run.pipeline for run in pipeline.log} == {"cpu", "expansion", "simplification"}
     assert sum(s.runs for s in pipeline.statistics.values()) == len(pipeline.log)
     assert all(run.seconds >= 0 for run in pipeline.log)
+
+
+class _Counting(HloPass):
+    """Says what it looks for, and counts how often it is asked."""
+
+    def __init__(self, name: str, opcodes: set[Opcode], beside: Collection[Opcode] = ()) -> None:
+        self.name = name
+        self.opcodes = frozenset(opcodes)
+        self.module_opcodes = frozenset(beside)
+        self.runs = 0
+
+    def run(self, module: HloModule) -> bool:
+        self.runs += 1
+        return False
+
+
+class _SineToCosine(HloPass):
+    name = "sine-to-cosine"
+
+    def run_on_computation(self, computation: Computation) -> bool:
+        found = computation.post_order(Opcode.SINE)
+        for node in found:
+            computation.replace(node, Instruction(Opcode.COSINE, node.shape, node.operands))
+        return bool(found)
+
+
+def test_passes_without_their_opcodes_do_not_run() -> None:
+    before, behind = _Counting("c1", {Opcode.COSINE}), _Counting("c2", {Opcode.COSINE})
+    sine = _Counting("s", {Opcode.SINE})
+    both = _Counting("b", {Opcode.COSINE}, {Opcode.SORT, Opcode.ADD})
+    neither = _Counting("n", {Opcode.COSINE}, {Opcode.SORT})
+    everything = _Counting("e", set())
+    passes = [everything, before, _SineToCosine(), behind, sine, both, neither]
+    Pipeline("p", passes).run(parse_module(PROGRAM))
+    runs = [p.runs for p in (everything, before, behind, sine, both, neither)]
+    assert runs == [1, 0, 1, 0, 1, 0]
+
+
+def test_a_pass_that_changes_more_than_it_says_is_found_in_checking_mode() -> None:
+    rewriter = _SineToCosine()
+    rewriter.opcodes = frozenset({Opcode.SORT})
+    rewriter.run = lambda module: rewriter.run_on_computation(module.entry)  # type: ignore
+    with pytest.raises(VerificationError, match="none of the opcodes that the pass names"):
+        Pipeline("p", [rewriter], CompileOptions(verify=True)).run(parse_module(PROGRAM))
 
 
 def test_names_without_a_counterpart_have_none() -> None:

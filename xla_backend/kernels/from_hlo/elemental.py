@@ -61,28 +61,43 @@ class ElementalEmitter:
         found = self._cached(node, index)
         if found is not None:
             return found
+        rank = len(index)
+        # Of what a chain comes to: each instruction is asked for at one index only.
+        known: dict[Instruction, Element] = {}
         stack = [node]  # elementwise chains can be longer than Python's stack is deep
         while stack:
             top = stack[-1]
-            at = index if top is node or top.shape.rank == len(index) else ()
-            if self._cached(top, at) is not None:
+            if top in known:
                 stack.pop()
                 continue
+            at = index if top is node or len(top.shape.dimensions) == rank else ()
             if top in self.leaves or top in self.provided or not is_pointwise(top):
-                self._remember(top, at, self._produce(top, at))
+                found = self._cached(top, at)
+                if found is None:
+                    found = self._produce(top, at)
+                    self._remember(top, at, found)
+                known[top] = found
                 stack.pop()
                 continue
-            operands = [
-                self._cached(o, at if o.shape.rank == len(at) else ()) for o in top.operands
-            ]
-            if None in operands:
-                stack.extend(o for o, v in zip(top.operands, operands) if v is None)
+            operands: list[Element] = []
+            missing: list[Instruction] = []
+            for operand in top.operands:
+                found = known.get(operand)
+                if found is None:
+                    its = at if len(operand.shape.dimensions) == len(at) else ()
+                    found = self._cached(operand, its)
+                    if found is None:
+                        missing.append(operand)
+                        continue
+                    known[operand] = found
+                operands.append(found)
+            if missing:
+                stack += missing
                 continue
-            self._remember(top, at, self.elementwise(top, [o for o in operands if o is not None]))
+            known[top] = found = self.elementwise(top, operands)
+            self._remember(top, at, found)
             stack.pop()
-        result = self._cached(node, index)
-        assert result is not None
-        return result
+        return known[node]
 
     def real(self, node: Instruction, index: Indices) -> Value:
         """An element that is known not to be complex."""
