@@ -17,7 +17,7 @@ from xla_backend.codegen.indices import step_of
 from xla_backend.codegen.operations import operation
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.index import QUOTIENTS, Atom, FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.ir import (
     Buffer,
     Carry,
@@ -193,7 +193,7 @@ class AbstractKernelEmitter(ABC):
             return atom is self.vector_var
         if isinstance(atom, Value):
             return self.is_vector(atom)
-        assert isinstance(atom, FloorDiv | Mod)
+        assert isinstance(atom, QUOTIENTS)
         return self.varies(atom.index)
 
     def uniform(self, index: Index) -> str:
@@ -212,7 +212,7 @@ class AbstractKernelEmitter(ABC):
             return self.vars.get(atom, "0")
         if isinstance(atom, Value):
             return w.as_index(register_type(atom.type), self.scalar(atom))
-        assert isinstance(atom, FloorDiv | Mod)
+        assert isinstance(atom, QUOTIENTS)
         inner = self.uniform(atom.index)
         divisor = atom.divisor
         if inner[0] != "%":

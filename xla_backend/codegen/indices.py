@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import gcd
 
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
+from xla_backend.kernels.index import QUOTIENTS, Index, Var
 from xla_backend.kernels.ir import (
     HANDOVERS,
     AsyncCopy,
@@ -37,7 +37,7 @@ def reach(index: Index) -> tuple[int, int]:
     low = high = index.constant
     for atom, c in index.terms.items():
         a, b = atom.bounds
-        if isinstance(atom, FloorDiv | Mod):
+        if isinstance(atom, QUOTIENTS):
             inner_low, inner_high = reach(atom.index)
             a, b = min(a, inner_low), max(b, inner_high)
         low += min(c * a, c * b)
@@ -60,7 +60,7 @@ def _is_small_sum(index: Index) -> bool:
     """As `is_small`, also for what is added up in any order."""
     low = high = 0
     for atom, c in index.terms.items():
-        if isinstance(atom, FloorDiv | Mod) and not _is_small_sum(atom.index):
+        if isinstance(atom, QUOTIENTS) and not _is_small_sum(atom.index):
             return False
         a, b = atom.bounds
         low += min(0, c * a, c * b)
@@ -121,6 +121,6 @@ def _common(index: Index, var: Var, step: int) -> int:
     for atom, c in index.terms.items():
         if atom is var:
             step = gcd(step, c)
-        elif isinstance(atom, FloorDiv | Mod):
+        elif isinstance(atom, QUOTIENTS):
             step = _common(atom.index, var, step)
     return step

@@ -239,7 +239,16 @@ def _ragged_dot(analysis: CostAnalysis, node: Instruction) -> Cost:
 def _valid_taps(size: int, window: WindowDimension) -> int:
     """Pairs (output position, kernel position) of one dimension that meet a real input element."""
     count = 0
-    starts = np.arange(window_output_size(size, window)) * window.stride - window.padding_low
+    positions = window_output_size(size, window)
+    if window.base_dilation == 1:
+        for k in range(window.size):
+            # The first and the last position at which this tap is within the input.
+            place = k * window.window_dilation - window.padding_low
+            first = max(0, -(place // window.stride))
+            last = min(positions - 1, (size - 1 - place) // window.stride)
+            count += max(0, last - first + 1)
+        return count
+    starts = np.arange(positions) * window.stride - window.padding_low
     for k in range(window.size):
         position = starts + k * window.window_dilation
         real = (position >= 0) & (position % window.base_dilation == 0)

@@ -529,14 +529,17 @@ class Kernel:
     parameters: list[Parameter] = field(default_factory=list)
 
 
-_BODIES = (Loop, If)
+# What has statements inside, what moves elements, and what has an index.
+BODIES = (Loop, If)
+ACCESSES = (Load, Store)
+INDEXED = (Load, Store, IndexValue, InRange)
 
 
 def walk(statements: list[Statement]) -> Iterator[Statement]:
     """All statements, outer before inner."""
     for statement in statements:
         yield statement
-        if isinstance(statement, _BODIES):
+        if isinstance(statement, BODIES):
             yield from walk(statement.body)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from math import gcd, lcm
 from typing import NamedTuple
 
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Var
+from xla_backend.kernels.index import QUOTIENTS, Atom, FloorDiv, Index, Var
 
 # Loads of more pieces for each register take as long as going to memory for each lane.
 _MAX_PIECES = 6
@@ -35,7 +35,7 @@ def turns_of(indices: Iterable[Index], var: Var, lanes: int) -> int:
     turns = 1
     for index in indices:
         for atom in index.terms:
-            if isinstance(atom, FloorDiv | Mod) and set(atom.index.terms) == {var}:
+            if isinstance(atom, QUOTIENTS) and set(atom.index.terms) == {var}:
                 period = atom.divisor // gcd(atom.divisor, atom.index.terms[var])
                 turns = lcm(turns, period // gcd(period, lanes))
     return turns
@@ -66,7 +66,7 @@ def _values(atom: Atom, var: Var, lanes: int, turn: int, turns: int) -> list[int
     """What the atom is in each lane but for a number that all lanes have in common."""
     if atom is var:
         return list(range(lanes))
-    if not isinstance(atom, FloorDiv | Mod) or set(atom.index.terms) != {var}:
+    if not isinstance(atom, QUOTIENTS) or set(atom.index.terms) != {var}:
         return None
     step, begin, divisor = atom.index.terms[var], atom.index.constant, atom.divisor
     if step * lanes * turns % divisor and var.extent > lanes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.kernels.index import FloorDiv, Index, Mod
+from xla_backend.kernels.index import QUOTIENTS, FloorDiv, Index
 from xla_backend.kernels.ir import (
     HANDOVERS,
     AsyncCopy,
@@ -128,7 +128,7 @@ class _Printer:
     def _atom(self, atom: Any) -> str:
         if isinstance(atom, Value):
             return self._name(atom)
-        if isinstance(atom, FloorDiv | Mod):
+        if isinstance(atom, QUOTIENTS):
             sign = "//" if isinstance(atom, FloorDiv) else "%"
             inner = self._index(atom.index)
             if " " in inner:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import ZERO, Atom, FloorDiv, Index, Mod, Parameter
+from xla_backend.kernels.index import QUOTIENTS, ZERO, Atom, Index, Parameter
 from xla_backend.kernels.ir import (
     HANDOVERS,
     AsyncCopy,
@@ -122,7 +122,7 @@ class _Verifier:
 
     def _index(self, index: Index) -> None:
         for atom in index.terms:
-            if isinstance(atom, FloorDiv | Mod):
+            if isinstance(atom, QUOTIENTS):
                 self._index(atom.index)
             elif isinstance(atom, Value):
                 self._use([atom])

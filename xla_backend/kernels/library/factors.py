@@ -17,7 +17,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter, Indices
-from xla_backend.kernels.index import ZERO, Atom, FloorDiv, Index, Mod
+from xla_backend.kernels.index import QUOTIENTS, ZERO, Atom, Index
 from xla_backend.kernels.ir import Buffer, Load, LoopKind, Value, walk
 from xla_backend.kernels.library.recipes import Recipe
 
@@ -170,7 +170,7 @@ def _fits(
 
 def _reaches(index: Index, variable: Atom) -> bool:
     return any(
-        _reaches(atom.index, variable) if isinstance(atom, FloorDiv | Mod) else atom is variable
+        _reaches(atom.index, variable) if isinstance(atom, QUOTIENTS) else atom is variable
         for atom in index.terms
     )
 

@@ -15,7 +15,7 @@ from xla_backend.hlo.attributes import (
 )
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Var, constant
+from xla_backend.kernels.index import QUOTIENTS, FloorDiv, Index, Mod, Var, constant
 from xla_backend.kernels.library.score_places import below
 from xla_backend.passes.patterns import splat_value
 from xla_backend.passes.score_streams import MOVES
@@ -148,6 +148,6 @@ def _grows(reach: Index, variable: Var, height: int) -> bool:
     ((atom, factor),) = reach.terms.items()
     if isinstance(atom, Mod) and (height == 0 or atom.divisor % height):
         return False
-    if isinstance(atom, FloorDiv | Mod):
+    if isinstance(atom, QUOTIENTS):
         return factor == 1 and atom.index == Index.of(variable)
     return factor == 1 and atom is variable

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.kernels.index import ZERO, FloorDiv, Index, Mod, Var, delinearize, linearize
+from xla_backend.kernels.index import (
+    QUOTIENTS,
+    ZERO,
+    Index,
+    Var,
+    delinearize,
+    linearize,
+)
 from xla_backend.passes.score_streams import SAME_PLACE
 
 
@@ -21,7 +28,7 @@ def put(at: list[Index], places: Sequence[int], values: Sequence[Index]) -> None
 def only(parts: Sequence[Index], variable: Var) -> bool:
     """Whether indices depend on one variable at most."""
     return all(
-        only([atom.index], variable) if isinstance(atom, FloorDiv | Mod) else atom is variable
+        only([atom.index], variable) if isinstance(atom, QUOTIENTS) else atom is variable
         for part in parts
         for atom in part.terms
     )

@@ -20,6 +20,7 @@ import numpy as np
 
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
+    ACCESSES,
     Carry,
     Combiner,
     Compute,
@@ -108,7 +109,7 @@ class _Pairs:
             return False
         both = Var(loop.var.name, 2 * loop.var.extent, loop.var.depth)
         for s in walk(loop.body):
-            if isinstance(s, Load | Store) and s.index.coefficient(loop.var):
+            if isinstance(s, ACCESSES) and s.index.coefficient(loop.var):
                 s.index = s.index - Index.of(loop.var) * 2 + Index.of(both)
             if isinstance(s, Store):
                 s.values = s.values[:1]
@@ -180,7 +181,7 @@ class _Pairs:
             carried = [v for c in s.carries for v in (c.phi, c.result)]
             fixed = not any(mentions(limit, varying) for limit in s.limits)
             return fixed and paired.issuperset([*carried, *s.elements])
-        if isinstance(s, Load | Store) and s.guard in paired:
+        if isinstance(s, ACCESSES) and s.guard in paired:
             return False
         if isinstance(s, Store) or (isinstance(s, Pure) and s.result in paired):
             return not any(mentions(index, paired) for index in indices_of(s))

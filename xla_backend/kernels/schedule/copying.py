@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Var
+from xla_backend.kernels.index import QUOTIENTS, Atom, Index, Var
 from xla_backend.kernels.ir import (
+    ACCESSES,
+    BODIES,
     Carry,
     Combiner,
     Compute,
@@ -211,7 +213,7 @@ def operands_of(s: Statement) -> Iterator[Value]:
     """The values that a statement uses itself; its body's are their own."""
     if isinstance(s, Compute):
         yield from s.operands
-    elif isinstance(s, Load | Store):
+    elif isinstance(s, ACCESSES):
         yield from _values_of(s.index)
         if s.guard is not None:
             yield s.guard
@@ -219,7 +221,7 @@ def operands_of(s: Statement) -> Iterator[Value]:
             yield from s.values
     elif isinstance(s, IndexValue | InRange):
         yield from _values_of(s.index)
-    elif isinstance(s, Loop | If):
+    elif isinstance(s, BODIES):
         for carry in s.carries:
             yield carry.init
             if carry.next is not None:
@@ -233,7 +235,7 @@ def operands_of(s: Statement) -> Iterator[Value]:
 
 def _values_of(index: Index) -> Iterator[Value]:
     for atom in index.terms:
-        if isinstance(atom, FloorDiv | Mod):
+        if isinstance(atom, QUOTIENTS):
             yield from _values_of(atom.index)
         elif isinstance(atom, Value):
             yield atom
@@ -253,7 +255,7 @@ def live(statements: list[Statement], kept: Sequence[Value] = ()) -> list[Statem
 def _filtered(statements: Sequence[Statement], used: set[Value]) -> list[Statement]:
     result: list[Statement] = []
     for s in statements:
-        if isinstance(s, Loop | If):
+        if isinstance(s, BODIES):
             s.body = _filtered(s.body, used)
             result.append(s)
         elif isinstance(s, Constant | Load | Compute | IndexValue | InRange):

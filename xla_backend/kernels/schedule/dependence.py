@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod
+from xla_backend.kernels.index import QUOTIENTS, Atom, FloorDiv, Index, Mod
 from xla_backend.kernels.ir import (
+    BODIES,
     Buffer,
     BufferRole,
     Compute,
@@ -29,14 +30,13 @@ Pure = Compute | Constant | IndexValue | InRange | Load
 def mentions(index: Index, atoms: Collection[object]) -> bool:
     """Whether an index depends on one of some atoms, also inside a quotient."""
     return any(
-        mentions(a.index, atoms) if isinstance(a, FloorDiv | Mod) else a in atoms
-        for a in index.terms
+        mentions(a.index, atoms) if isinstance(a, QUOTIENTS) else a in atoms for a in index.terms
     )
 
 
 def quotients(index: Index) -> Iterator[FloorDiv | Mod]:
     """The quotients and remainders in an index."""
-    return (a for a in index.terms if isinstance(a, FloorDiv | Mod))
+    return (a for a in index.terms if isinstance(a, QUOTIENTS))
 
 
 def varies(s: Statement, atoms: Collection[object]) -> bool:
@@ -77,7 +77,7 @@ def results_of(s: Statement) -> Iterator[Value]:
     """The values that the statements after this one may use."""
     if isinstance(s, Pure):
         yield s.result
-    elif isinstance(s, Loop | If):
+    elif isinstance(s, BODIES):
         yield from (carry.result for carry in s.carries)
         if isinstance(s, Loop) and s.combination is not None:
             yield from s.combination.results

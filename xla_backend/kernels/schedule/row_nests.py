@@ -20,6 +20,7 @@ from math import prod
 
 from xla_backend.kernels.index import Atom, Index, Var, delinearize
 from xla_backend.kernels.ir import (
+    ACCESSES,
     Buffer,
     BufferRole,
     Carry,
@@ -98,7 +99,7 @@ class Walk:
 
     def accesses(self) -> Iterator[Load | Store]:
         for s in walk(self.body):
-            if isinstance(s, Load | Store):
+            if isinstance(s, ACCESSES):
                 yield s
 
     def place_of(self, access: Load | Store, position: Var) -> Index:

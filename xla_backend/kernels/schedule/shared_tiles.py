@@ -23,6 +23,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Index, Var, constant, delinearize
 from xla_backend.kernels.ir import (
+    ACCESSES,
     Barrier,
     Buffer,
     BufferRole,
@@ -245,7 +246,7 @@ class _Tiles:
             return statements
         result: list[Statement] = []
         for s in statements:
-            if isinstance(s, Load | Store):
+            if isinstance(s, ACCESSES):
                 s.guard = guard if s.guard is None else _both(s.guard, guard, result)
             result.append(s)
         return result

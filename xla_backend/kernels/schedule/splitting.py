@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xla_backend.kernels.index import Atom, Index, Var, constant
-from xla_backend.kernels.ir import If, Kernel, Loop, Statement
+from xla_backend.kernels.ir import BODIES, If, Kernel, Loop, Statement
 from xla_backend.kernels.schedule.copying import Copy
 
 
@@ -25,7 +25,7 @@ def _path(statements: list[Statement], loop: Loop) -> list[Loop] | None:
     for s in statements:
         if s is loop:
             return [loop]
-        if isinstance(s, Loop | If):
+        if isinstance(s, BODIES):
             inner = _path(s.body, loop)
             if inner is not None:
                 return [s, *inner] if isinstance(s, Loop) else inner
@@ -45,7 +45,7 @@ def _block_of(statements: list[Statement], loop: Loop) -> list[Statement] | None
     if loop in statements:
         return statements
     for s in statements:
-        if isinstance(s, Loop | If):
+        if isinstance(s, BODIES):
             found = _block_of(s.body, loop)
             if found is not None:
                 return found

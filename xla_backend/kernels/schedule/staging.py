@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Var, linearize
+from xla_backend.kernels.index import QUOTIENTS, Atom, Index, Var, linearize
 from xla_backend.kernels.ir import (
     Barrier,
     Buffer,
@@ -74,6 +74,6 @@ def stage(kernel: Kernel, loop: Loop, source: Buffer, role: BufferRole) -> tuple
 
 def _reaches(atom: object, fixed: set[Var]) -> bool:
     """Whether an atom of an index depends on anything but loops around."""
-    if isinstance(atom, FloorDiv | Mod):
+    if isinstance(atom, QUOTIENTS):
         return any(_reaches(a, fixed) for a in atom.index.terms)
     return atom not in fixed

@@ -33,6 +33,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import ZERO, Index, Var, constant, delinearize
 from xla_backend.kernels.ir import (
+    ACCESSES,
     Barrier,
     Buffer,
     BufferRole,
@@ -112,7 +113,7 @@ def run_in_teams(kernel: Kernel, stage: Loop, team: Team, *, parts: bool = False
             raise ScheduleError(f"{found.count} elements are no whole vectors of {team.lanes}")
     grid = _Teams(kernel, nest, team, parts).grid()
     replace(kernel, stage, [grid])
-    used = {s.buffer for s in walk(kernel.stages) if isinstance(s, Load | Store)}
+    used = {s.buffer for s in walk(kernel.stages) if isinstance(s, ACCESSES)}
     kernel.buffers = [b for b in kernel.buffers if b.role is not BufferRole.LOCAL or b in used]
     return grid
 
@@ -177,7 +178,7 @@ class _TeamCopy(Copy):
                     out.append(Store(*self.kept[s], (load.result,)))
 
     def _redirect(self, access: Statement) -> None:
-        assert isinstance(access, Load | Store)
+        assert isinstance(access, ACCESSES)
         if access.buffer in self.exchanged:
             access.buffer, start = self.exchanged[access.buffer]
             access.index = start + access.index

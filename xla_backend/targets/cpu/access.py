@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from xla_backend.codegen.indices import is_small
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.index import QUOTIENTS, FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.kernels.lane_patterns import Pieces, lane_offsets, pieces_of
 from xla_backend.llvm.conversions import from_memory, to_memory
@@ -128,7 +128,7 @@ class Access:
             if own == element:
                 return text
             return w.cast("sext" if own == "i32" else "trunc", vector(own, e.lanes), text, ty)
-        assert isinstance(atom, FloorDiv | Mod)
+        assert isinstance(atom, QUOTIENTS)
         inner = self.lanes_of_index(atom.index, element)
         divisor = atom.divisor
         quotient = isinstance(atom, FloorDiv)

@@ -22,7 +22,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.from_hlo.scatters import count_blocks
-from xla_backend.kernels.ir import BufferRole, If, Kernel, Loop, LoopKind, Statement
+from xla_backend.kernels.ir import BODIES, BufferRole, Kernel, Loop, LoopKind, Statement
 from xla_backend.kernels.schedule.lanes import vectorise
 from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm import objects
@@ -185,7 +185,7 @@ def _widths(statements: Sequence[Statement]) -> Iterator[int]:
             yield s.var.extent
         elif isinstance(s, Loop) and s.carries:
             yield 0
-        elif isinstance(s, Loop | If):
+        elif isinstance(s, BODIES):
             yield from _widths(s.body)
 
 

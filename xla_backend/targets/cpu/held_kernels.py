@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Var
+from xla_backend.kernels.index import QUOTIENTS, FloorDiv, Index, Var
 from xla_backend.kernels.ir import (
+    ACCESSES,
     Buffer,
     BufferRole,
     Compute,
@@ -87,7 +88,7 @@ def _is_straight(
     """Whether what runs is known beforehand; adds the buffers that must be memory, and those that
     need vectors."""
     for s in statements:
-        if isinstance(s, Load | Store):
+        if isinstance(s, ACCESSES):
             if not _is_known(s, in_lanes):
                 elsewhere.add(s.buffer)
             if in_lanes or not _is_static(s.index):
@@ -124,7 +125,7 @@ def _is_known(s: Load | Store, in_lanes: bool) -> bool:
 def _is_static(index: Index) -> bool:
     """Whether an index is known once loops are unrolled."""
     return all(
-        isinstance(a, Var) or (isinstance(a, FloorDiv | Mod) and _is_static(a.index))
+        isinstance(a, Var) or (isinstance(a, QUOTIENTS) and _is_static(a.index))
         for a in index.terms
     )
 
@@ -182,7 +183,7 @@ class HeldKernelEmitter(KernelEmitter):
                 total += c * lane
             elif isinstance(atom, Var):
                 total += c * int(self.vars[atom])
-            elif isinstance(atom, FloorDiv | Mod):
+            elif isinstance(atom, QUOTIENTS):
                 inner = self._place(atom.index, lane)
                 quotient = isinstance(atom, FloorDiv)
                 total += c * (inner // atom.divisor if quotient else inner % atom.divisor)

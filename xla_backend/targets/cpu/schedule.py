@@ -16,8 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from xla_backend.kernels.index import FloorDiv, Index, Mod, Parameter, Var
+from xla_backend.kernels.index import QUOTIENTS, Index, Parameter, Var
 from xla_backend.kernels.ir import (
+    ACCESSES,
+    INDEXED,
     Buffer,
     BufferRole,
     Compute,
@@ -83,6 +85,8 @@ _MOST_TURNS = 16
 _MOST_WORK_IN_TURNS = 400
 # Loops with range checks are cut into at most this many pieces.
 _MAX_SEGMENTS = 4
+_WITH_RESULTS = (Load, Compute)
+_OF_AN_INDEX = (IndexValue, InRange)
 _TILED_STATEMENTS = (Compute, Constant, IndexValue, InRange, Load, Store)
 
 
@@ -106,7 +110,7 @@ def _is_regular(index: Index, var: Var, varying: set[Value]) -> bool:
 
 
 def _atom_depends(atom: object, var: Var, varying: set[Value]) -> bool:
-    if isinstance(atom, FloorDiv | Mod):
+    if isinstance(atom, QUOTIENTS):
         return depends_on(atom.index, var, varying)
     return atom is var or atom in varying
 
@@ -121,19 +125,20 @@ class _Cost:
 
     def block(self, statements: list[Statement], var: Var | None, varying: set[Value]) -> float:
         total = 0.0
+        statement = self.statement
         for s in statements:
-            total += self.statement(s, var, varying)
+            total += statement(s, var, varying)
         return total
 
     def statement(self, s: Statement, var: Var | None, varying: set[Value]) -> float:
+        if isinstance(s, Compute):
+            if var is not None and not varying.isdisjoint(s.operands):
+                varying.add(s.result)
+            return s.opcode.cycles
         if isinstance(s, Constant):
             return 0.0
         if isinstance(s, Loop):
             return self.loop(s, var, varying)
-        if isinstance(s, Compute):
-            if var is not None and any(o in varying for o in s.operands):
-                varying.add(s.result)
-            return s.opcode.cycles
         if isinstance(s, Load):
             if var is None:
                 return 1.0
@@ -145,7 +150,7 @@ class _Cost:
             return 0.5
         if isinstance(s, Store):
             return len(s.values) * self._store(s, var, varying)
-        if isinstance(s, IndexValue | InRange):
+        if isinstance(s, _OF_AN_INDEX):
             if var is not None and depends_on(s.index, var, varying):
                 varying.add(s.result)
             return 1.0
@@ -215,7 +220,7 @@ def _turns(loop: Loop, lanes: int) -> int:
 
 
 def _indices(loop: Loop) -> list[Index]:
-    return [s.index for s in loop.body if isinstance(s, Load | Store | IndexValue | InRange)]
+    return [s.index for s in loop.body if isinstance(s, INDEXED)]
 
 
 def _vectorizable(s: Loop) -> bool:
@@ -376,7 +381,7 @@ def _work(loop: Loop) -> float:
 
 def _masks_are_instructions(loop: Loop, target: TargetInfo) -> bool:
     """Whether masked loads and stores of the loop's arrays are not a branch per lane."""
-    accesses = [s for s in walk(loop.body) if isinstance(s, Load | Store)]
+    accesses = [s for s in walk(loop.body) if isinstance(s, ACCESSES)]
     return all(target.has_masked_moves(8 * s.buffer.element_type.byte_size) for s in accesses)
 
 
@@ -397,7 +402,7 @@ def _is_of_any_extent(loop: Loop) -> bool:
 
 
 def _mostly_computes(loop: Loop) -> bool:
-    accesses = sum(isinstance(s, Load | Store) for s in loop.body)
+    accesses = sum(isinstance(s, ACCESSES) for s in loop.body)
     work = _work(loop)
     enough = work > _SINGLE_COPY_WEIGHT_OF_ANY_EXTENT
     return enough and work >= _SINGLE_COPY_WEIGHT_BY_ACCESS * accesses
@@ -412,7 +417,7 @@ def _memory_cycles(stage: Loop) -> float:
     """What moving the arrays takes at least; parts that are read once may come from far away."""
     touched: dict[Buffer, int] = {}
     for s in walk([stage]):
-        if isinstance(s, Load | Store):
+        if isinstance(s, ACCESSES):
             touched[s.buffer] = s.buffer.size * s.buffer.element_type.byte_size
     total = sum(touched.values())
     trips = _trips(stage) * 64  # a small part of a large array is not the whole array
@@ -430,10 +435,14 @@ def _widest(stage: Loop) -> int:
     """Width of the widest element that a vector of the nest must hold, at least 32."""
     widest = 32
     for s in walk([stage]):
-        if isinstance(s, Load | Compute):
-            widest = max(widest, s.result.type.bits)
+        if isinstance(s, _WITH_RESULTS):
+            bits = s.result.type.bits
         elif isinstance(s, Store):
-            widest = max(widest, s.values[0].type.bits)
+            bits = s.values[0].type.bits
+        else:
+            continue
+        if bits > widest:
+            widest = bits
     return widest
 
 
@@ -500,7 +509,7 @@ def _is_sum_of_columns(loop: Loop) -> bool:
 
 def _element_bits(loop: Loop) -> int:
     """Width of the widest element that the body reads or writes."""
-    accesses = [s for s in loop.body if isinstance(s, Load | Store)]
+    accesses = [s for s in loop.body if isinstance(s, ACCESSES)]
     return max([8 * s.buffer.element_type.byte_size for s in accesses], default=_TILE_BITS)
 
 
