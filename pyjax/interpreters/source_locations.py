@@ -9,7 +9,6 @@ are read. Layer: interpreters.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from types import CodeType
 
 from pyjax._config import options
@@ -65,7 +64,7 @@ class SourceLocations:
                     for place in reversed(tables.callers(frame)):
                         number = self._numbering.frame(place, number)
                     numbers[frame] = number
-                node.metadata = replace(node.metadata, stack_frame_id=numbers[frame])
+                node.metadata = node.metadata._replace(stack_frame_id=numbers[frame])
 
     def tables(self) -> SourceTables:
         """Of all that has metadata; nothing gets any after that."""

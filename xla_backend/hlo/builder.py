@@ -52,7 +52,7 @@ class HloBuilder:
         if shape is None:
             shape = _infer_shape(opcode, operands, attributes, called)
         node = Instruction(
-            opcode, shape, list(operands), attributes, list(called), self.metadata, name
+            opcode, shape, tuple(operands), attributes, tuple(called), self.metadata, name
         )
         return self.computation.add(node)
 

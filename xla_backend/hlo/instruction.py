@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,8 +29,7 @@ MAIN_THREAD = "main"
 _NUMERIC_SUFFIX = re.compile(r"\.\d+$")
 
 
-@dataclass(frozen=True, slots=True)
-class OpMetadata:
+class OpMetadata(NamedTuple):
     """Where an instruction came from: the framework's op path and the user's line.
 
     The line is given by `stack_frame_id`, a row of the module's source tables, or by itself;
@@ -483,11 +481,11 @@ class Computation:
                 found = caller
                 if metadata.op_name:
                     op_type, op_name = metadata.op_type, metadata.op_name
-                    found = replace(caller, op_type=op_type, op_name=op_name)
+                    found = caller._replace(op_type=op_type, op_name=op_name)
             elif inner and outer:
                 assert self.module is not None  # which has the frames
                 joined = self.module.source_tables.joined(inner, outer)
-                found = replace(metadata, stack_frame_id=joined)
+                found = metadata._replace(stack_frame_id=joined)
             else:
                 found = metadata
             known[metadata] = found

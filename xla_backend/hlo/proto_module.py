@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from xla_backend.hlo.async_text import EXECUTION_THREAD, start_of
@@ -292,7 +291,7 @@ def _check_frames(module: HloModule) -> None:
                 continue
             if tables.frames:
                 raise ProtoError(f"stack frame {number} of {node.name} is not in stack_frame_index")
-            node.metadata = replace(node.metadata, stack_frame_id=0)
+            node.metadata = node.metadata._replace(stack_frame_id=0)
 
 
 class _Reader:

@@ -55,44 +55,16 @@ class PrimitiveType(enum.Enum):
     def __str__(self) -> str:
         return self._value_
 
-    @property
-    def bits(self) -> int:
-        """Width of one element in bits (pred counts as 8: it is stored in a byte)."""
-        return _BITS[self]
-
-    @property
-    def byte_size(self) -> int:
-        """Bytes one element takes in memory: sub-byte types are stored one to a byte."""
-        return max(1, _BITS[self] // 8)
-
-    @property
-    def numpy_dtype(self) -> np.dtype:
-        return _NUMPY[self]
-
-    @property
-    def is_floating(self) -> bool:
-        return self in _FLOATING
-
-    @property
-    def is_complex(self) -> bool:
-        return self in _COMPLEX
-
-    @property
-    def is_signed_integral(self) -> bool:
-        return self in _SIGNED
-
-    @property
-    def is_unsigned_integral(self) -> bool:
-        return self in _UNSIGNED
-
-    @property
-    def is_integral(self) -> bool:
-        """Signed or unsigned integer; pred is not integral."""
-        return self in _SIGNED or self in _UNSIGNED
-
-    @property
-    def is_array(self) -> bool:
-        return self in _NUMPY
+    # Set below, from the tables; the first three of types of arrays only.
+    bits: int  # width of one element (pred counts as 8: it is stored in a byte)
+    byte_size: int  # bytes that one element takes: sub-byte types are stored one to a byte
+    numpy_dtype: np.dtype
+    is_array: bool
+    is_floating: bool
+    is_complex: bool
+    is_signed_integral: bool
+    is_unsigned_integral: bool
+    is_integral: bool  # signed or unsigned; pred is not integral
 
 
 P = PrimitiveType
@@ -142,6 +114,15 @@ _SUBBYTE = {
     **dict.fromkeys((P.F6E2M3FN, P.F6E3M2FN), 6),
 }
 _BITS = {t: _SUBBYTE.get(t, d.itemsize * 8) for t, d in _NUMPY.items()}
+for _type in PrimitiveType:
+    if _type in _NUMPY:
+        _type.bits, _type.byte_size = _BITS[_type], max(1, _BITS[_type] // 8)
+        _type.numpy_dtype = _NUMPY[_type]
+    _type.is_array, _type.is_floating = _type in _NUMPY, _type in _FLOATING
+    _type.is_complex = _type in _COMPLEX
+    _type.is_signed_integral, _type.is_unsigned_integral = _type in _SIGNED, _type in _UNSIGNED
+    _type.is_integral = _type in _SIGNED or _type in _UNSIGNED
+
 BY_NAME: dict[str, PrimitiveType] = {t.value: t for t in PrimitiveType}
 _BY_DTYPE: dict[np.dtype, PrimitiveType] = {d: t for t, d in _NUMPY.items()}
 

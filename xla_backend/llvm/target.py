@@ -103,8 +103,7 @@ class TargetInfo(Value):
     @property
     def key(self) -> str:
         """One short line, another one for every other target."""
-        features = hashlib.sha256(self.features.encode()).hexdigest()[:16]
-        return f"{self.triple} {self.cpu} {self.vector_bits} {features}"
+        return f"{self.triple} {self.cpu} {self.vector_bits} {_digest(self.features)}"
 
     @property
     def size_type(self) -> str:
@@ -138,6 +137,12 @@ class TargetInfo(Value):
         return None
 
 
+@cache
+def _digest(features: str) -> str:
+    return hashlib.sha256(features.encode()).hexdigest()[:16]
+
+
+@cache
 def _enabled(features: str) -> frozenset[str]:
     on: set[str] = set()
     for feature in filter(None, features.split(",")):

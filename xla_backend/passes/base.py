@@ -241,7 +241,13 @@ class Pipeline(HloPass):
         if observer is not None and passes:
             observer.between_passes(module, pipeline, "pipeline-start", passes[0].name, True)
         any_changed = False
+        # Most passes of a round have nothing to look for, and nobody to tell.
+        quiet = observer is None and not self._watches
         for i, hlo_pass in enumerate(passes):
+            wanted, present = hlo_pass.opcodes, self._opcodes
+            if quiet and wanted and present is not None and wanted.isdisjoint(present):
+                if not hlo_pass.verify_always:
+                    continue
             changed = self._run_one(module, pipeline, hlo_pass)
             any_changed |= changed
             if observer is not None:

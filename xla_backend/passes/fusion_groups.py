@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -46,6 +48,7 @@ class Group:
 
     __slots__ = (
         "dimensions",
+        "evaluations",
         "extra",
         "is_reduce",
         "members",
@@ -75,14 +78,8 @@ class Group:
             self.dimensions = root.operands[1].shape.dimensions
         else:
             self.dimensions = root.shape.dimensions
+        self.evaluations = float(max(prod(self.dimensions), 1))  # points of its loop
         self.members[root] = {0: self.evaluations}
-
-    @property
-    def evaluations(self) -> float:
-        n = 1
-        for d in self.dimensions:
-            n *= d
-        return float(max(n, 1))
 
     def same_loop(self, other: Group) -> bool:
         return (

@@ -34,6 +34,10 @@ class LayoutNormalization(HloPass):
         plain: dict[Shape, Shape] = {}
         for computation in module.computations:
             for node in computation.instructions:
+                shape = node.shape
+                if shape.layout is None and shape.layout_details is None:
+                    if not shape.tuple_shapes and node.opcode is not Opcode.CUSTOM_CALL:
+                        continue
                 changed |= _drop_layout(node, plain)
         return changed
 

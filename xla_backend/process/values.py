@@ -15,6 +15,10 @@ class Value:
     was a third of the time it took to import pyjax.
     """
 
+    # Beside the fields, not among them: records are keys of caches, and some have fifty fields.
+    __slots__ = ("_hash",)
+
+    _hash: int
     _fields: ClassVar[tuple[str, ...]] = ()
     _defaults: ClassVar[dict[str, Any]] = {}
     # What hashes see of the fields: of one field its value, of more a tuple.
@@ -62,9 +66,21 @@ class Value:
         return self is other or (type(other) is type(self) and self.__dict__ == other.__dict__)
 
     def __hash__(self) -> int:
-        cls = type(self)
-        return hash((cls, cls._pick(self.__dict__)))
+        try:
+            return self._hash
+        except AttributeError:
+            cls = type(self)
+            found = hash((cls, cls._pick(self.__dict__)))
+            _set_hash(self, found)
+            return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__  # hashes differ between processes
 
     def __repr__(self) -> str:
         body = ", ".join(f"{n}={self.__dict__[n]!r}" for n in self._fields)
         return f"{type(self).__name__}({body})"
+
+
+# Assigning raises.
+_set_hash = Value.__dict__["_hash"].__set__
