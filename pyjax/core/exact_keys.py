@@ -8,9 +8,9 @@ that compares types as well as values, and floating-point numbers by their bits.
 from __future__ import annotations
 
 import dataclasses
-import decimal
 import functools
 import struct
+import sys
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -154,7 +154,6 @@ _BASES: tuple[tuple[type, _Rule], ...] = (
     (bytes, _of_number_or_text(bytes)),
     (tuple, _of_tuple),
     (frozenset, _of_frozenset),
-    (decimal.Decimal, _of_decimal),
 )
 
 
@@ -164,7 +163,10 @@ def _rule_for(cls: type) -> _Rule:
         return _of_numpy_scalar
     if issubclass(cls, np.dtype):
         return _typed
-    for base, rule in _BASES:
+    # Who has such a number has loaded them: nobody else need do so.
+    numbers = sys.modules.get("_decimal") or sys.modules.get("_pydecimal")
+    decimals = () if numbers is None else ((numbers.Decimal, _of_decimal),)
+    for base, rule in (*_BASES, *decimals):
         if issubclass(cls, base) and cls.__eq__ is base.__eq__:
             return rule
     if cls.__eq__ is object.__eq__:

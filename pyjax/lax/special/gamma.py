@@ -51,12 +51,17 @@ _AT_TWO = (
 def _lanczos_quotient() -> tuple[list[float], list[float]]:
     """Lanczos' sum over (x - 1 + i) as a quotient of polynomials in x, highest powers first: all
     coefficients are positive, so that no digits cancel for x > 0."""
-    above: Any = np.polynomial.Polynomial([LANCZOS_FIRST])
-    below: Any = np.polynomial.Polynomial([1.0])
+    # Lowest powers first; plain lists, as NumPy's polynomials are nine modules to load.
+    above, below = [LANCZOS_FIRST], [1.0]
     for i, c in enumerate(LANCZOS):
-        factor = np.polynomial.Polynomial([i, 1.0])
-        above, below = above * factor + c * below, below * factor
-    return list(above.coef[::-1]), list(below.coef[::-1])
+        above = [a + c * b for a, b in zip(_times(above, i), [*below, 0.0])]
+        below = _times(below, i)
+    return above[::-1], below[::-1]
+
+
+def _times(polynomial: list[float], root: float) -> list[float]:
+    """The polynomial in x times (x + root)."""
+    return [root * a + b for a, b in zip([*polynomial, 0.0], [0.0, *polynomial])]
 
 
 _LANCZOS_ABOVE, _LANCZOS_BELOW = _lanczos_quotient()
