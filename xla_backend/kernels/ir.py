@@ -539,8 +539,8 @@ def walk(statements: list[Statement]) -> Iterator[Statement]:
     """All statements, outer before inner."""
     for statement in statements:
         yield statement
-        if isinstance(statement, BODIES):
-            yield from walk(statement.body)
+        if type(statement) in BODIES:  # no class derives from these
+            yield from walk(statement.body)  # type: ignore[attr-defined]
 
 
 def group_indices(s: Statement) -> tuple[Index, ...]:

@@ -48,6 +48,8 @@ _MAX_PIECES = 5
 _MAX_STATEMENTS = 200
 _MAX_GROWTH = 5
 
+_OF_AN_INDEX = (InRange, IndexValue)
+
 _COMPARISONS = {
     ComparisonDirection.LT: 0,
     ComparisonDirection.GE: 0,
@@ -61,7 +63,10 @@ def peel(kernel: Kernel, rounds: int = _WORTH_ROUNDS) -> bool:
     was. Nests of less work than so many `rounds` of a light innermost body stay."""
     stages: list[Statement] = []
     changed = False
-    constants = {s.result: s for s in walk(kernel.stages) if isinstance(s, Constant)}
+    every = list(walk(kernel.stages))
+    if not any(isinstance(s, _OF_AN_INDEX) for s in every):
+        return False  # conditions on loops' variables come from these
+    constants = {s.result: s for s in every if isinstance(s, Constant)}
     for stage in kernel.stages:
         if isinstance(stage, Loop) and _worth_it(stage, rounds):
             peeler = _Peeler(constants)

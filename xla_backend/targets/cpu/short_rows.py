@@ -40,7 +40,7 @@ def _joined_in(
             # It was cut into pieces, which are nests of their own.
             changed |= _joined_in(nest[-1].body, name, lanes_of, cost)
             continue
-        count = _short_loops(stage, lanes_of(stage))
+        count = _short_loops(stage, lanes_of)
         if not count:
             continue
         joined = Kernel(name, stages=Copy({}).block([stage]))
@@ -55,10 +55,13 @@ def _joined_in(
     return changed
 
 
-def _short_loops(stage: Loop, lanes: int) -> int:
+def _short_loops(stage: Loop, lanes_of: Callable[[Loop], int]) -> int:
     """How many loops at the end of a nest fill a vector together, if the last does not."""
     nest = nest_of(stage)
-    if not nest or not nest[-1].may_vectorize or nest[-1].var.extent >= lanes:
+    if len(nest) < 2 or not nest[-1].may_vectorize:
+        return 0
+    lanes = lanes_of(stage)  # for which all statements are looked at
+    if nest[-1].var.extent >= lanes:
         return 0
     size = 1
     for count, loop in enumerate(reversed(nest), 1):
