@@ -7,7 +7,7 @@ JOBS   ?= auto
 # The tests start hundreds of processes; without kept bytecode each compiles all of pyjax anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo routines wheel test test-python test-python-dispatch test-slow fuzz fuzz-mutants stress oracle lint format bench budgets numpy-rows gpu-check docs clean
+.PHONY: demo routines wheel test test-python test-python-dispatch test-first-code test-slow fuzz fuzz-mutants stress oracle lint format bench budgets numpy-rows gpu-check docs clean
 
 demo: $(VENV)/.ready-demo
 	$(BIN)/python -m pyjax.tools.demo $(ARGS)
@@ -35,6 +35,10 @@ test-python:
 # The same where no call is native, as on builds of Python that native code cannot work with.
 test-python-dispatch: $(VENV)/.ready-test
 	PYJAX_NATIVE_DISPATCH=0 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# All tests on the code that programs have before LLVM has compiled them. Tests of the optimised code itself fail.
+test-first-code: $(VENV)/.ready-test
+	TEST_FIRST_CODE=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 # Exhaustive sweeps that take too long for every change.
 test-slow: $(VENV)/.ready-test

@@ -10,8 +10,16 @@ import pytest
 
 # What is compiled must not depend on what somebody has compiled ahead in this checkout.
 os.environ["PYJAX_INSTALLED_DIR"] = ""
-# Tests are of optimised code, but for those of first code.
-os.environ["PYJAX_FIRST_CODE"] = "0"
+# Tests are of optimised code, but for those of first code; or all of first code.
+_ON_FIRST_CODE = os.environ.get("TEST_FIRST_CODE") == "1"
+os.environ["PYJAX_FIRST_CODE"] = "1" if _ON_FIRST_CODE else "0"
+
+
+def pytest_sessionstart() -> None:
+    if _ON_FIRST_CODE:
+        from tests.first_code import stay_on_first_code
+
+        stay_on_first_code()
 
 
 class _Kept:

@@ -20,6 +20,8 @@ from xla_backend.targets.cpu import compiler, tiers
 from xla_backend.targets.cpu.emit_program import emit_program
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
+from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
+from xla_backend.targets.cpu.threaded.first_code import threaded_code
 
 _THUNK = """
 @pyjax_optimised = global i64 0, align 8
@@ -47,6 +49,23 @@ def stand_in(program: Program, options: CompileOptions, target: TargetInfo) -> P
     text = emitted.kernels.module.to_text().replace("@entry(", "@first(") + _THUNK
     code = objects.compile_objects([text], target)
     return compiler._program_code(program, emitted, code, len(text), ())
+
+
+def stay_on_first_code() -> None:
+    """From now on all programs that can have threaded code run on it, and on nothing else."""
+
+    def threaded(
+        program: Program, options: CompileOptions, target: TargetInfo
+    ) -> ProgramCode | None:
+        if options.fast_math or options.profiled_runs or options.overlap_collectives:
+            return None
+        try:
+            return threaded_code(program, target)
+        except NoThreadedCode:
+            return None
+
+    tiers.first_code = threaded
+    CpuExecutable.switch = lambda *_: None  # type: ignore[method-assign]
 
 
 @contextmanager

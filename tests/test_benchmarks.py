@@ -155,7 +155,9 @@ def test_differences_of_results(tmp_path, ours, theirs, expected):
 
 def row(name, ours, theirs, apart):
     figures = {
-        package: Figures(cold=4, warm=1, steady=s, beside={0: s, 2: 2 * s, 4: 3 * s}, peak=0)
+        package: Figures(
+            cold=4, settled=8, warm=1, steady=s, beside={0: s, 2: 2 * s, 4: 3 * s}, peak=0
+        )
         for package, s in (("pyjax", ours), ("jax", theirs))
     }
     return Measured(Program(name, "family", lambda: (print, ())), figures, apart)
@@ -180,7 +182,8 @@ def test_the_page_has_means_and_what_is_slower():
     printed = page(done, "As told.", "picture.svg")
     assert "geometric means.](picture.svg)" in printed and "![" not in page(done, "As told.")
     means = (
-        "| family | 2 | 1.50 | 1.00 | 1.00 | 1.00 | 1.50 | 1.50 | 0.25 | 2.00, 2.00 | 3.00, 3.00 |"
+        "| family | 2 | 1.50 | 1.00 | 1.00 | 1.00 | 1.00 | 1.50 | 1.50 | 0.25 | 2.00, 2.00 "
+        "| 3.00, 3.00 |"
     )
     assert means in printed
     assert "- **steady**: 1 of 2: slow 9.00." in printed

@@ -7,6 +7,7 @@ import itertools
 import logging
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax.core import monitoring
 from pyjax.experimental.compilation_cache import compilation_cache
+from pyjax.runtime import shape_generic
 from tests.first_code import first_calls, first_code, held_up, in_tiers, is_switched, stand_in
 from tests.interrupts import each_interrupt
 from tests.own_cache import own_cache
@@ -57,10 +59,8 @@ def function(number: int | None = None) -> Any:
 
 def expected(number: int) -> np.ndarray:
     """What optimised code computes."""
-    pyjax.config.update("jax_first_code", False)
-    result = np.asarray(function(number)(X))
-    pyjax.config.update("jax_first_code", True)
-    return result
+    with first_code_off():
+        return np.asarray(function(number)(X))
 
 
 def new_executable(f: Any, *arguments: Any) -> CpuExecutable:
@@ -69,6 +69,15 @@ def new_executable(f: Any, *arguments: Any) -> CpuExecutable:
     f(*(arguments or (X,)))
     (found,) = [e for e in in_tiers() if id(e) not in before]
     return found
+
+
+@contextmanager
+def first_code_off() -> Iterator[None]:
+    pyjax.config.update("jax_first_code", False)
+    try:
+        yield
+    finally:
+        pyjax.config.update("jax_first_code", True)
 
 
 def outcomes(heard: list[CacheEvent]) -> list[Outcome]:
@@ -428,3 +437,36 @@ def test_threads_call_programs_while_these_are_switched_and_cleared() -> None:
         together(*[lambda o=o: work(o) for o in (0, 4, 8)])
     pyjax.compilation_barrier()
     assert later.waiting() == 0
+
+
+def generic_programs() -> int:
+    """How many programs there are that were compiled for any sizes."""
+    return len(shape_generic._makers) + len(shape_generic._makers_for_axes)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [lambda x: jnp.exp(x) * 0.75 + x, lambda x: jnp.tanh(x).sum(1)],
+    ids=["one shape", "axes"],
+)
+def test_code_for_all_sizes_is_compiled_when_a_program_is_met_again(program: Any) -> None:
+    """It would be waited for, and pays when there are other sizes."""
+    pyjax.clear_caches()
+    before, given = generic_programs(), (X, X[:3], X[:2, :5])
+    results = [np.asarray(pyjax.jit(program)(x)) for x in given[:1]]
+    assert generic_programs() == before
+    results += [np.asarray(pyjax.jit(program)(x)) for x in given[1:]]
+    assert generic_programs() == before + 1
+    with first_code_off():
+        for x, result in zip(given, results, strict=True):
+            assert np.asarray(pyjax.jit(program)(x)).tobytes() == result.tobytes()
+
+
+def test_code_for_all_sizes_is_taken_where_it_is_on_disk() -> None:
+    program = lambda x: jnp.exp(x) * 0.625 + x
+    with first_code_off():
+        expected = np.asarray(pyjax.jit(program)(X))
+    pyjax.clear_caches()
+    before = len(in_tiers()), generic_programs()
+    assert np.asarray(pyjax.jit(program)(X[:3])).tobytes() == expected[:3].tobytes()
+    assert (len(in_tiers()), generic_programs()) == (before[0], before[1] + 1)
