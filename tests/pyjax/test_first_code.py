@@ -346,7 +346,7 @@ def test_a_program_without_first_code_is_compiled_at_once(heard: list[CacheEvent
 def test_a_program_is_compiled_at_once_where_there_is_no_thread(
     monkeypatch: pytest.MonkeyPatch, heard: list[CacheEvent]
 ) -> None:
-    def fail(piece: later.Later) -> None:
+    def fail(piece: later.Later, seconds: float = 0.0) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(later.Later, "begin", fail)

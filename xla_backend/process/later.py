@@ -1,7 +1,7 @@
 """Work that is done later, one piece after the other, on a thread of its own.
 
   Later(work)           a piece of work; it is done once
-      .begin()          have it done when its turn comes
+      .begin(seconds)   have it done when its turn comes, and not before so many seconds have passed
       .finish()         have it done now, and wait for it
   waiting()             how many pieces have not been done
   finish_all()          wait for all of them
@@ -27,7 +27,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from xla_backend.process.background import work_goes_on
 from xla_backend.process.no_collections import leave_collector_alone
@@ -47,7 +47,16 @@ class Later:
       is_dropped: nobody wants it any more. Work under way may look here, and end early.
     """
 
-    __slots__ = ("_claim", "_gate", "_in_child", "_outlives", "_work", "is_done", "is_dropped")
+    __slots__ = (
+        "_claim",
+        "_due",
+        "_gate",
+        "_in_child",
+        "_outlives",
+        "_work",
+        "is_done",
+        "is_dropped",
+    )
 
     def __init__(
         self,
@@ -63,6 +72,7 @@ class Later:
         """
         self._work: Callable[[Later], object] | None = work
         self._claim = [True]  # who takes the one element does it
+        self._due = 0.0
         self._outlives = outlives
         self._in_child = in_child
         self._gate = threading.Lock()  # held until it is done
@@ -70,12 +80,14 @@ class Later:
         self.is_done = False
         self.is_dropped = False
 
-    def begin(self) -> None:
-        """Have it done when its turn comes.
+    def begin(self, seconds: float = 0.0) -> None:
+        """Have it done when its turn comes, and, if nobody waits for it, not before so many
+        seconds have passed.
 
         Raises:
           RuntimeError: the system has no thread for it.
         """
+        self._due = time.monotonic() + seconds
         _start()
         _pending[self] = None
         _queue.put(self)
@@ -183,15 +195,19 @@ def _serve(queue: SimpleQueue[Later]) -> None:
     leave_collector_alone()
     _give_way()
     _workers.add(threading.get_ident())
+    in_turn: deque[Later] = deque()
     while True:
-        piece = queue.get()
-        while True:
-            try:
-                _urgent.popleft()._do()
-            except IndexError:
-                break
-        piece._do()
-        del piece  # it must not wait for the next one
+        with suppress(Empty):
+            in_turn.append(queue.get(timeout=_left(in_turn[0]) if in_turn else None))
+        while _urgent or (in_turn and not _left(in_turn[0])):
+            # None must be referred to while the next one is awaited.
+            (_urgent or in_turn).popleft()._do()
+
+
+def _left(piece: Later) -> float:
+    """Seconds until a piece is due; at the end of the process each is, and so is what is done."""
+    over = _is_over or piece.is_done
+    return 0.0 if over else max(0.0, piece._due - time.monotonic())
 
 
 def _end() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import weakref
 
 import pytest
@@ -55,6 +56,21 @@ def test_what_somebody_waits_for_comes_first() -> None:
     assert wanted.finish()
     finish_all()
     assert done == ["wanted", "other"]
+
+
+def test_it_is_not_done_before_its_time_unless_somebody_waits() -> None:
+    done: list[str] = []
+    first, second = Later(lambda _: done.append("first")), Later(lambda _: done.append("second"))
+    first.begin(3600)
+    second.begin()
+    assert not first._gate.acquire(True, 0.1) and not done  # the second comes behind the first
+    assert first.finish() and second.finish()
+    assert done == ["first", "second"]
+    Later(lambda _: done.append("third")).begin(0.01)
+    deadline = time.monotonic() + SECONDS
+    while later.waiting() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert done == ["first", "second", "third"]
 
 
 def test_it_keeps_nothing_when_it_is_done() -> None:

@@ -49,6 +49,9 @@ logger = logging.getLogger(__name__)
 # Programs that wait for their turn. Whoever makes more has to wait for LLVM himself: else there
 # would be ever more of them, and the last ones would run on first code for long.
 _MOST_WAITING = 64
+# LLVM is left alone so long after a program was made: its first run has both processors, and the
+# interpreter's lock when it comes back.
+_FIRST_RUN = 0.02
 # What optimised code and its stages take, until it is known: bytes for an instruction, the median
 # of the benchmarks' programs.
 _BYTES = 2_100
@@ -143,7 +146,7 @@ class _Rest:
         """Have it done for an executable; whether there is a thread for that."""
         self._executable = weakref.ref(executable)
         try:
-            self._piece.begin()
+            self._piece.begin(_FIRST_RUN)
         except RuntimeError:
             return False
         executable.optimising = self._piece.finish
