@@ -395,7 +395,7 @@ def test_an_interrupt_at_any_step_leaves_no_program_that_never_gets_its_code() -
             codes.append(stand_in(*arguments))
         return codes[0]
 
-    number = next(_numbers)
+    number, others = next(_numbers), in_tiers()
     steps, kept = 0, list[Any]()
 
     def work() -> None:
@@ -412,7 +412,7 @@ def test_an_interrupt_at_any_step_leaves_no_program_that_never_gets_its_code() -
         gc.collect()
         kept[-1](X)
         pyjax.compilation_barrier()
-        assert all(map(is_switched, in_tiers()))
+        assert all(is_switched(e) for e in in_tiers() if e not in others)
     assert steps > 20
 
 

@@ -145,7 +145,7 @@ _is_child = False
 
 def waiting() -> int:
     """How many pieces of work have not been done."""
-    return len(_pending)
+    return sum([not piece.is_done for piece in tuple(_pending)])
 
 
 def is_over() -> bool:

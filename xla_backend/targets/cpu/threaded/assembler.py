@@ -122,9 +122,11 @@ class Assembler:
 
     @property
     def symbols(self) -> list[str]:
-        """What the table refers to outside, each once, in order."""
-        places = (word.base if isinstance(word, Beyond) else word for word in self._words)
-        return list({place.name: None for place in places if isinstance(place, Symbol)})
+        """What the table refers to outside, each once, in order. All words are looked through."""
+        # Most are numbers.
+        places = [word for word in self._words if word.__class__ is not int]
+        outside = [p.base if p.__class__ is Beyond else p for p in places]  # type: ignore[union-attr]
+        return list({p.name: None for p in outside if p.__class__ is Symbol})  # type: ignore[union-attr]
 
     def object(self) -> bytes:
         """The table as an object file, with its constants behind it. It is data that may be
@@ -138,16 +140,17 @@ class Assembler:
             places[label] = size + padding
             size += padding + len(data)
         words = self._words
-        numbers = [word & _MASK if isinstance(word, int) else 0 for word in words]
+        others = [(at, word) for at, word in enumerate(words) if word.__class__ is not int]
+        numbers = [word & _MASK if word.__class__ is int else 0 for word in words]  # type: ignore[operator]
         references = []
-        for at, word in enumerate(words):
-            if isinstance(word, int):
-                continue
+        for at, word in others:
             place, beyond = word if isinstance(word, Beyond) else (word, 0)
             if isinstance(place, Symbol):
                 references.append(Reference(WORD * at, place.name, beyond))
-            else:
+            elif isinstance(place, Label):
                 references.append(Reference(WORD * at, None, _offset(place, places) + beyond))
+            else:
+                numbers[at] = int(place) & _MASK  # of another class of integers
         content = struct.pack(f"<{len(numbers)}Q", *numbers) + b"".join(constants)
         exports = {name: _offset(label, places) for name, label in self._exports.items()}
         return data_object(content, references, exports)

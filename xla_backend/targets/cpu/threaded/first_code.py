@@ -77,7 +77,7 @@ def _table(
 ) -> ProgramTable:
     """A program's table, all of whose instructions there are."""
     table = program_table(program, target, kernels)
-    for name in table.assembler.symbols:
+    for name in table.symbols:
         if name.startswith(names.PREFIX) and group_of(name) is None:
             raise NoThreadedCode(f"no instruction {name.removeprefix(names.PREFIX)}")
     return table
@@ -100,4 +100,4 @@ def _code(program: Program, table: ProgramTable, thunk: bytes) -> ProgramCode:
 def _routines(table: ProgramTable) -> list[str]:
     """The symbols of the runtime and its kernels that the code refers to."""
     own = (*table.bound_constants, *map(host_call_symbol, range(len(table.host_calls))))
-    return [name for name in (*table.assembler.symbols, names.ENTRY) if name not in own]
+    return [name for name in (*table.symbols, names.ENTRY) if name not in own]

@@ -62,6 +62,7 @@ class ProgramTable(NamedTuple):
 
     Fields:
       assembler: the whole table, which exports `names.PROGRAM` and `names.OPTIMISED`.
+      symbols: what it refers to outside.
       bound_constants: symbol -> number of a constant that is bound by address.
       host_calls: the steps that the symbols `host_call_symbol(0)`, ... stand for.
       cycles: what the kernels of a run take, very roughly. What routines and calls of the host take
@@ -69,6 +70,7 @@ class ProgramTable(NamedTuple):
     """
 
     assembler: Assembler
+    symbols: Sequence[str]
     bound_constants: dict[str, int]
     host_calls: list[Host]
     cycles: float
@@ -99,7 +101,8 @@ def program_table(
     writer = _Writer(program, target)
     writer.write_kernels(kernels(writer.asm, target))
     writer.write_entry()
-    return ProgramTable(writer.asm, writer.memory.bound_constants, writer.host_calls, writer.cycles)
+    asm, constants = writer.asm, writer.memory.bound_constants
+    return ProgramTable(asm, asm.symbols, constants, writer.host_calls, writer.cycles)
 
 
 class _Writer:
