@@ -52,7 +52,13 @@ def test_what_somebody_waits_for_comes_first() -> None:
     other, wanted = Later(lambda _: done.append("other")), Later(lambda _: done.append("wanted"))
     other.begin()
     wanted.begin()
-    threading.Timer(0.05, held.gate.set).start()
+
+    def let_go() -> None:
+        while not later._urgent:
+            time.sleep(0.001)
+        held.gate.set()
+
+    threading.Thread(target=let_go).start()
     assert wanted.finish()
     finish_all()
     assert done == ["wanted", "other"]
