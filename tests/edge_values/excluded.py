@@ -14,8 +14,9 @@ _REASONS: dict[str, dict[str, str]] = {
     "sets or asks how the library works; tests/config, test_devices*, test_why_compiled.py": {
         "": (
             "allow_f16_reductions array_garbage_collection_guard assert_compiles auto_pcast "
-            "check_tracer_leaks checking_leaks clear_caches debug_infs debug_key_reuse debug_nans "
-            "default_backend default_device default_matmul_precision default_prng_impl "
+            "check_tracer_leaks checking_leaks clear_caches compilation_barrier debug_infs "
+            "debug_key_reuse debug_nans default_backend default_device default_matmul_precision "
+            "default_prng_impl "
             "device_count devices disable_jit effects_barrier enable_checks enable_custom_prng "
             "enable_x64 explain explain_cache_misses explicit_x64_dtypes host_count host_id "
             "host_ids jax2tf_associative_scan_reductions legacy_prng_key live_arrays "

@@ -16,6 +16,7 @@ from xla_backend.hlo.attributes import DimensionsAttributes
 from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.base import Pipeline
 from xla_backend.passes.registry import UnknownPassError, unregister_pass
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.user_passes import user_passes
@@ -62,6 +63,24 @@ def test_in_the_library() -> None:
     with register_pass(SineToCosinePass, after="algsimp"):
         np.testing.assert_allclose(run_text(), np.cos(X), rtol=1e-6)
     np.testing.assert_allclose(run_text(), np.sin(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("where", [{"before": "fusion"}, {"after": "algsimp"}])
+def test_an_instruction_with_another_opcode_is_counted(where: dict[str, str]) -> None:
+    """It may be fused, removed and looked for like those that were made with the opcode."""
+    text = "ENTRY e { p = f32[3] parameter(0)  s = f32[3] sine(p)  ROOT r = f32[3] add(s, p) }"
+    module = xla_backend.parse_hlo(text)
+    with register_pass(SineToCosinePass, **where):
+        executable = xla_backend.compile(module)
+    np.testing.assert_allclose(executable.execute([X])[0], np.cos(X) + X, rtol=1e-6)
+
+
+def test_opcodes_are_counted_behind_a_users_pass() -> None:
+    module = xla_backend.parse_hlo(TEXT)
+    assert module.entry is not None
+    Pipeline("test", [SineToCosinePass()], CompileOptions()).run(module)
+    assert {*module.entry.opcodes} == {Opcode.PARAMETER, Opcode.COSINE}
+    assert [n.name for n in module.entry.post_order(Opcode.COSINE)] == ["r"]
 
 
 def test_in_jit_and_eager_a_changed_set_recompiles() -> None:

@@ -6,6 +6,7 @@ the computation it is in and those it calls.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -195,6 +196,10 @@ class Computation:
     def opcodes(self) -> Collection[Opcode]:
         """Those that its instructions have (not of the computations that they call)."""
         return self._opcode_counts.keys()
+
+    def count_opcodes(self) -> None:
+        """Count them anew: after somebody has given instructions other opcodes."""
+        self._opcode_counts = dict(Counter([i.opcode for i in self._instructions]))
 
     def __contains__(self, instruction: Instruction) -> bool:
         return instruction in self._instructions
@@ -390,9 +395,11 @@ class Computation:
         del self._instructions[instruction]
         self._names.discard(instruction.name)
         counts, opcode = self._opcode_counts, instruction.opcode
-        counts[opcode] -= 1
-        if not counts[opcode]:
-            del counts[opcode]
+        left = counts.get(opcode, 0) - 1
+        if left > 0:
+            counts[opcode] = left
+        else:
+            counts.pop(opcode, None)  # it is not there if the instruction was given another one
 
     def remove_if_dead(self, instruction: Instruction) -> bool:
         """Remove the instruction and, transitively, operands that have no other user. True if

@@ -22,6 +22,8 @@ from xla_backend.passes.fuel import Fuel, fuel_by_name, report_unused
 from xla_backend.process.no_collections import without_collections
 
 _Subject = TypeVar("_Subject")
+# The package whose passes give no instruction another opcode.
+_OURS = __name__.partition(".")[0]
 
 
 class HloPass:
@@ -267,6 +269,8 @@ class Pipeline(HloPass):
         self._ended(PassRun(pipeline, hlo_pass.name, changed, start, perf_counter() - start))
         if changed is not True and changed is not False:
             raise no_bool(module, hlo_pass.name, changed)
+        if changed:
+            _count_opcodes_behind(hlo_pass, module)
         return changed
 
     def _concerns(self, module: HloModule, hlo_pass: HloPass) -> bool:
@@ -294,6 +298,8 @@ class Pipeline(HloPass):
             raise no_bool(module, name, changed)
         if changed and not concerned:
             raise not_concerned(module, name)
+        if changed:
+            _count_opcodes_behind(hlo_pass, module)
         if audited:
             self._audit(module, hlo_pass, before, changed)
         return changed
@@ -349,3 +355,10 @@ def pass_report(log: Iterable[PassRun]) -> str:
         f"{s.seconds * 1e3:8.3f} ms  {s.runs:3d} runs  {s.changes:3d} changes  {name}"
         for name, s in rows
     )
+
+
+def _count_opcodes_behind(hlo_pass: HloPass, module: HloModule) -> None:
+    """Users' passes may give instructions other opcodes; those of the compiler make others."""
+    if type(hlo_pass).__module__.partition(".")[0] != _OURS:
+        for computation in module.computations:
+            computation.count_opcodes()

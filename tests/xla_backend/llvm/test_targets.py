@@ -128,6 +128,7 @@ def test_only_linking_and_defaults_ask_for_this_machine():
         "llvm/target.py", "llvm/jit.py", "llvm/lljit.py", "targets/cpu/compiler.py",
         "runtime/host_libraries/lent_threads.py",
         "targets/cpu/meeting_places.py", "targets/cpu/movement_executable.py",
+        "targets/cpu/threaded/first_code.py",
         "targets/cpu/target_options.py", "targets/cpu/program_code.py",
         "targets/cpu/routines/__init__.py", "targets/cpu/routines/python_calls.py",
         "targets/cpu/routines/library.py", "targets/cpu/routines/thread_pool.py",

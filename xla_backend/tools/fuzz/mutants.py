@@ -199,8 +199,8 @@ MUTANTS = (
     # -- simplifications ---------------------------------------------------------------------------
     _mutant(
         "cse ignores attributes",
-        cse.CommonSubexpressionElimination.run_on_computation,
-        ("node.shape, attributes, operands", "node.shape, operands"),
+        cse._rest_of_key,
+        ("node.shape, attributes, called", "node.shape, called"),
     ),
     _mutant(
         "x * 0 is 0 for floats",
