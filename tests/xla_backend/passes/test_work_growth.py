@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -17,8 +18,11 @@ from benchmarks.scaling_programs import PROGRAMS
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import assign_buffers
-from xla_backend.targets.cpu.compiler import write_code
+from xla_backend.targets.cpu.compiler import plan_scheduled, write_code
 from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.target_options import target_for
+from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
+from xla_backend.targets.cpu.threaded.program_table import program_table
 
 # Instructions of the smallest program; two and four times as many follow.
 SIZE = 160
@@ -59,7 +63,10 @@ def work(kind: str, size: int) -> Counter[str]:
         hlo_pass.run = counting(hlo_pass.name, hlo_pass.run, found)  # type: ignore[method-assign]
     pipeline.run(module)
     assignment = counting("buffer-assignment", assign_buffers, found)(module)
-    counting("code", write_code, found)(module, assignment, options)
+    planned = counting("code", plan_scheduled, found)(module, assignment, options)
+    counting("code", write_code, found)(planned, options)
+    with suppress(NoThreadedCode):  # long ones have none
+        counting("first code", program_table, found)(planned.program, target_for(options))
     return found
 
 

@@ -88,7 +88,7 @@ def compiled(monkeypatch):
         seen.extend(texts)
         return compile_them(texts, *arguments, **keywords)
 
-    monkeypatch.setattr(objects, "compile_objects", counted)
+    monkeypatch.setattr(compiler, "_compile_objects", counted)
     monkeypatch.setattr(compiler, "_shared_objects", BoundedCache(Budget("test", entries=8)))
     return seen
 
