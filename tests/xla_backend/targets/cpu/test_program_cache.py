@@ -11,6 +11,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.llvm import objects, partition
 from xla_backend.llvm.target import host_target
+from xla_backend.targets.cpu import compiler
 from xla_backend.targets.cpu.compiler import compile_module
 
 PROGRAM = """x = f32[100] parameter(0)
@@ -21,13 +22,13 @@ ROOT r = f32[100] add(e, x)"""
 def objects_made(monkeypatch):
     """A list that gets the objects of every program compiled from now on."""
     made = []
-    compile_objects = objects.compile_objects
+    compile_objects = compiler._compile_objects
 
     def recording(*args, **kwargs):
         made.append(compile_objects(*args, **kwargs))
         return made[-1]
 
-    monkeypatch.setattr(objects, "compile_objects", recording)
+    monkeypatch.setattr(compiler, "_compile_objects", recording)
     return made
 
 
