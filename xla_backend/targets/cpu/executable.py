@@ -146,9 +146,9 @@ class CpuExecutable(NativeExecutable):
             self._call = _limited(self._call, options.num_threads)
 
     def switch(self, code: ProgramCode, library: Library) -> None:
-        """Run optimised code of the same program from now on. Calls under way end with the first
-        code, which is kept: it is what callers have the address of, and it looks at each call
-        whether there is another."""
+        """Run optimised code of the same program from now on. The first code is kept: it is what
+        callers have the address of, and it looks at each call whether there is another. Calls under
+        way end with it, or in a long loop are run anew."""
         self.library.keep(library)
         self._code_bytes = sum(map(len, code.objects))
         word = ctypes.c_uint64.from_address(self.library.address(OPTIMISED))

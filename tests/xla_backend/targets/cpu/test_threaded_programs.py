@@ -362,6 +362,87 @@ def test_a_signal_ends_a_loop():
         signal.signal(signal.SIGALRM, before)
 
 
+FORTY_TWO = """define i32 @entry(ptr %args, ptr %outs, ptr %arena) {
+  %out = load ptr, ptr %outs
+  store float 42.0, ptr %out
+  ret i32 0
+}
+"""
+COUNTED_ENDLESS = (
+    ENDLESS
+    + """
+below {
+  s = (s64[], f32[4]) parameter(0)
+  i = s64[] get-tuple-element(s), index=0
+  n = s64[] constant(1000000000000000)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+next {
+  s = (s64[], f32[4]) parameter(0)
+  i = s64[] get-tuple-element(s), index=0
+  v = f32[4] get-tuple-element(s), index=1
+  one = s64[] constant(1)
+  j = s64[] add(i, one)
+  w = f32[4] cosine(v)
+  ROOT t = (s64[], f32[4]) tuple(j, w)
+}
+"""
+)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of signals here")
+@pytest.mark.parametrize(
+    ("start", "loop", "alias", "goes_on"),
+    [
+        ("x", "condition=always, body=round", "", False),
+        ("zero", "condition=below, body=next", "", False),  # rounds are counted
+        # What the caller gave away is overwritten.
+        ("x", "condition=always, body=round", ", input_output_alias={ {}: (1, {}) }", True),
+    ],
+)
+def test_a_loop_ends_when_there_is_optimised_code(start, loop, alias, goes_on):
+    """The program is run anew, by that, unless it has changed what it was given."""
+
+    class Enough(Exception):
+        pass
+
+    begun = "s64[]" if start == "zero" else "f32[]"
+    module = parse_module(f"""HloModule m{alias}
+{COUNTED_ENDLESS}
+ENTRY main {{
+  x = f32[] parameter(0)
+  v = f32[4] parameter(1)
+  zero = s64[] constant(0)
+  s = ({begun}, f32[4]) tuple({start}, v)
+  w = ({begun}, f32[4]) while(s), {loop}
+  ROOT r = f32[4] get-tuple-element(w), index=1
+}}""")
+    executable = compile_module(module)
+    if "always" in loop:  # nobody knows how long
+        assert is_worth_it(program_table(executable.program, host_target())) != goes_on
+    executable = with_code(executable, program_only(executable.program))
+    other = Library(objects.compile_object(FORTY_TWO, host_target()))
+    word = ctypes.c_uint64.from_address(executable.library.address(names.OPTIMISED))
+
+    def switch(*_):
+        if word.value:
+            raise Enough
+        word.value = other.address("entry")
+
+    before = signal.signal(signal.SIGALRM, switch)
+    try:
+        # The second time, long after that, to end what goes on.
+        signal.setitimer(signal.ITIMER_REAL, 0.2, 1.0 if goes_on else 20.0)
+        if goes_on:
+            with pytest.raises(Enough):
+                executable.run_arrays([np.ones((), F), np.ones(4, F)])
+        else:
+            assert executable.run_arrays([np.ones((), F), np.ones(4, F)])[0][0] == 42
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def test_on_one_thread():
     body, called, _ = PROGRAMS["reductions in blocks"]
     options = CompileOptions(num_threads=1)
@@ -374,13 +455,7 @@ def test_the_word_of_the_optimised_code_switches_to_it():
     _, executable = compiled("x = f32[3] parameter(0)\nROOT y = f32[3] negate(x)")
     x = np.arange(3, dtype=F)
     np.testing.assert_array_equal(executable.run_arrays([x])[0], -x)
-    other = Library(
-        objects.compile_object(
-            "define i32 @entry(ptr %args, ptr %outs, ptr %arena) {\n"
-            "  %out = load ptr, ptr %outs\n  store float 42.0, ptr %out\n  ret i32 0\n}\n",
-            host_target(),
-        )
-    )
+    other = Library(objects.compile_object(FORTY_TWO, host_target()))
     word = ctypes.c_uint64.from_address(executable.library.address(names.OPTIMISED))
     assert word.value == 0
     word.value = other.address("entry")

@@ -19,6 +19,7 @@ from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.threaded_names import (
+    ANEW,
     ARENA,
     ARGUMENTS,
     BLOCK,
@@ -152,19 +153,26 @@ def _start(w: FunctionWriter, subroutine: str, frame: str) -> None:
 
 
 def thunk_text(target: TargetInfo) -> str:
-    """The module of a program's `entry`: optimised code, if there is any, else the table."""
+    """The module of a program's `entry`: optimised code, if there is any, else the table, which may
+    end because there is optimised code meanwhile."""
     module = ModuleWriter(target)
     module.add(f"@{PROGRAM} = external global i64\n@{OPTIMISED} = external global ptr")
     parameters = [("ptr", "args"), ("ptr", "outs"), ("ptr", "arena")]
     w = module.function("entry", parameters, "i32")
     arguments = ", ".join(f"ptr %{name}" for _, name in parameters)
-    optimised = w.value(f"load atomic ptr, ptr @{OPTIMISED} acquire, align 8")
+    find = lambda: w.value(f"load atomic ptr, ptr @{OPTIMISED} acquire, align 8")
+    optimised = find()
     threaded, quick = w.new_label("threaded"), w.new_label("quick")
+    ended, anew = w.new_label("ended"), w.new_label("anew")
     w.cond_br(w.cmp("eq", "ptr", optimised, "null"), threaded, quick)
     w.label(quick)
-    result = w.value(f"musttail call i32 {optimised}({arguments})")
-    w.ret("i32", result)
+    w.ret("i32", w.value(f"musttail call i32 {optimised}({arguments})"))
     w.label(threaded)
     first = [("ptr", f"@{PROGRAM}"), *[(ty, f"%{name}") for ty, name in parameters]]
-    w.ret("i32", w.call(ENTRY, "i32", first))
+    status = w.call(ENTRY, "i32", first)
+    w.cond_br(w.cmp("eq", "i32", status, str(ANEW)), anew, ended, likely=False)
+    w.label(anew)
+    w.ret("i32", w.value(f"musttail call i32 {find()}({arguments})"))
+    w.label(ended)
+    w.ret("i32", status)
     return module.to_text()

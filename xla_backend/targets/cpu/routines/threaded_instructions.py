@@ -42,9 +42,11 @@ UNLESS = _name("unless")
 # number, a slot with the address of an i32; count and so many places: go to the one of the number,
 # to the last for numbers out of range.
 CHOOSE = _name("choose")
-# budget; cycles (a number), a place of the code: the end of a round of a loop.
+# budget; cycles (a number), a place of the code, where to look for the address of optimised code
+# (an address): the end of a round of a loop. If there is such code, the program ends, and is to be
+# run anew.
 ROUND = _name("round")
-# The same with a slot that counts the rounds that are left: go on if there are any.
+# The same, and a slot that counts the rounds that are left: go on if there are any.
 COUNTED_ROUND = _name("counted_round")
 POLL, POLL_BEGIN, POLL_END = _name("poll"), _name("poll_begin"), _name("poll_end")
 # No instruction: void(ptr context, ptr a, ptr b, ptr answer, ptr perm, ptr work, i64 outer, i64 n,

@@ -21,6 +21,8 @@ CONTEXT, NUMBER = 0, 8
 OWN, PARAMETERS = 8, 16
 ARGUMENTS, OUTPUTS, ARENA, STATUS = 0, 8, 16, 24
 ENTRY_BYTES = 32
+# The status of a program that is to be run anew, by its optimised code.
+ANEW = -(1 << 31)
 
 # Handlers for vectors take so many lanes at once, or half of them if an element has 64 bits, and
 # run as often as their last operand says. Slots of vectors have room for a multiple of that, and

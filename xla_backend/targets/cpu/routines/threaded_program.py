@@ -32,7 +32,7 @@ from xla_backend.targets.cpu.routines.threaded_instructions import (
     UNLESS,
     call,
 )
-from xla_backend.targets.cpu.routines.threaded_names import BLOCK, PREFIX, STATUS
+from xla_backend.targets.cpu.routines.threaded_names import ANEW, BLOCK, PREFIX, STATUS
 
 _GROUP = "threaded_program"
 
@@ -134,11 +134,16 @@ def _rng_state(h: Handler) -> None:
 
 def _check(h: Handler, status: str) -> None:
     """End the program if a call reported an error."""
+    _end_if(h, h.w.cmp("ne", "i32", status, "0"), status)
+
+
+def _end_if(h: Handler, condition: str, status: str) -> None:
     w = h.w
-    failed, fine = w.new_label("failed"), w.new_label("fine")
-    w.cond_br(w.cmp("ne", "i32", status, "0"), failed, fine, likely=False)
-    w.label(failed)
-    _end(h, status)
+    ends, fine = w.new_label("ends"), w.new_label("fine")
+    w.cond_br(condition, ends, fine, likely=False)
+    w.label(ends)
+    with w.scope():
+        _end(h, status)
     w.label(fine)
 
 
@@ -177,14 +182,14 @@ def _round(h: Handler) -> None:
 def _counted_round(h: Handler) -> None:
     w = h.w
     _spend(h)
-    left = w.isub(h.load(3, "i64"), 1)
-    h.store(3, "i64", left)
+    left = w.isub(h.load(4, "i64"), 1)
+    h.store(4, "i64", left)
     again = w.cmp("ne", "i64", left, "0")
-    h.go(w.select(again, "ptr", h.word(2, "ptr"), w.gep("i64", "%code", 5)))
+    h.go(w.select(again, "ptr", h.word(2, "ptr"), w.gep("i64", "%code", 6)))
 
 
 def _spend(h: Handler) -> None:
-    """Look at signals if the budget is used up."""
+    """Look at signals, and for optimised code, if the budget is used up."""
     w = h.w
     left = w.isub(h.load(0, "i64"), h.word(1))
     h.store(0, "i64", left)
@@ -194,6 +199,8 @@ def _spend(h: Handler) -> None:
     with w.scope():
         h.store(0, "i64", str(POLL_CYCLES))
         _check(h, w.call("pyjax_poll", "i32"))
+        optimised = w.value(f"load atomic ptr, ptr {h.word(3, 'ptr')} acquire, align 8")
+        _end_if(h, w.cmp("ne", "ptr", optimised, "null"), str(ANEW))
     w.br(go)
     w.label(go)
 
@@ -247,8 +254,8 @@ _HANDLERS: dict[str, _Written] = {
     GO: (1, _go),
     UNLESS: (2, _unless),
     CHOOSE: (2, _choose),
-    ROUND: (3, _round),
-    COUNTED_ROUND: (4, _counted_round),
+    ROUND: (4, _round),
+    COUNTED_ROUND: (5, _counted_round),
     POLL: (0, _poll),
     POLL_BEGIN: (0, _poll_begin),
     POLL_END: (0, _poll_end),

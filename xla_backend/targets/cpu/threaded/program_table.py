@@ -1,6 +1,10 @@
 """Programs as threaded code: the steps of a program become instructions of one piece of code, which
 calls the code of its kernels, routines and the host.
 
+A run on threaded code is not as long as its loops may be: they look whether there is optimised code
+meanwhile, and then end the program, which is run anew by that. (What was computed so far is lost:
+it took as long as LLVM did at most.)
+
 What runs, and where, is the program's to say, as it is for the optimised code (`emit_program`), and
 the bits of the results are the same. Loops and branches are jumps; procedures are written where
 they are called. A step that reports an error ends the code, and so the program.
@@ -45,9 +49,11 @@ from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
 from xla_backend.targets.cpu.threaded.kernel_code import KernelTables, Stage
 from xla_backend.targets.cpu.threaded.program_memory import ProgramMemory, Sum
 
-# Rounds of a loop, if nobody knows how many it has; and of one in such a loop. These are many: long
-# loops are what threaded code hurts, for a program's code is changed between two of its calls.
+# Rounds of a loop, if nobody knows how many it has; and of one in such a loop. Long loops are what
+# threaded code hurts: most programs are run anew once there is optimised code, and of the others
+# loops count as very long ones.
 _UNKNOWN_ROUNDS, _INNER_ROUNDS = 10_000, 100
+_ROUNDS_TO_THE_END = 1_000_000
 # What it takes to begin a kernel.
 _LAUNCH_CYCLES = 60.0
 # Of the stack of the thread that runs the program.
@@ -123,6 +129,8 @@ class _Writer:
         self._unpolled = 0.0
         self._can_be_stopped = False  # something in it looks at signals
         self._budget = self.memory.slot()  # cycles that loops may run until they look
+        self._optimised = self.asm.label()
+        self._can_begin_anew = _can_begin_anew(program)
 
     # -- kernels -----------------------------------------------------------------------------------
 
@@ -168,7 +176,8 @@ class _Writer:
         if frame.size > _MOST_BYTES:
             raise NoThreadedCode(f"a frame of {frame.size} bytes")
         asm.export(names.PROGRAM, asm.subroutine(start, frame))
-        asm.export(names.OPTIMISED, asm.words([0]))
+        asm.export(names.OPTIMISED, asm.place(self._optimised))
+        asm.words([0])
 
     def _run(self, steps: Steps) -> None:
         for step in steps:
@@ -282,7 +291,8 @@ class _Writer:
         if step.trips is not None:
             self._rounds *= step.trips
         else:
-            self._rounds *= _INNER_ROUNDS if self._is_unknown else _UNKNOWN_ROUNDS
+            rounds_alone = _UNKNOWN_ROUNDS if self._can_begin_anew else _ROUNDS_TO_THE_END
+            self._rounds *= _INNER_ROUNDS if self._is_unknown else rounds_alone
         unknown, self._is_unknown = self._is_unknown, self._is_unknown or step.trips is None
         self._can_be_stopped = True
         if self.memory.in_loop:
@@ -318,13 +328,20 @@ class _Writer:
                 start = asm.place()
                 self._run(step.body)
                 cost = round_cycles(self._unpolled)
-                asm.emit(instructions.COUNTED_ROUND, self._budget, cost, start, left)
+                asm.emit(
+                    instructions.COUNTED_ROUND, self._budget, cost, start, self._to_look_at(), left
+                )
             return
         start = asm.place()
         self._run(step.condition)
         asm.emit(instructions.UNLESS, memory.table([memory.address(step.predicate)]), end)
         self._run(step.body)
-        asm.emit(instructions.ROUND, self._budget, round_cycles(self._unpolled), start)
+        cost = round_cycles(self._unpolled)
+        asm.emit(instructions.ROUND, self._budget, cost, start, self._to_look_at())
+
+    def _to_look_at(self) -> Label:
+        """Where rounds find the address of optimised code; if they have to go on, none."""
+        return self._optimised if self._can_begin_anew else self.asm.constant(bytes(WORD))
 
     def if_(self, step: If) -> None:
         asm, branches = self.asm, step.branches
@@ -371,6 +388,14 @@ class _Writer:
                 context.append(memory.address(next(taken)))
         words = [memory.own(memory.table(context)), *own, *map(self._operand, rest)]
         self._call(instructions.MERGE_ARGSORT, words)
+
+
+def _can_begin_anew(program: Program) -> bool:
+    """Whether a run that has not come to its end has left nothing but its results undone: it has
+    written into none of its arguments, and told nobody of anything."""
+    steps = (program.steps, *program.procedures.values())
+    tells = any(isinstance(step, Host) for block in steps for step in all_steps(block))
+    return not (program.aliases or program.state or tells)
 
 
 _STEPS: dict[type[Step], Callable[..., None]] = {
