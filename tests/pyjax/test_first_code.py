@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import itertools
 import logging
+import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ from tests.first_code import first_calls, first_code, held_up, in_tiers, is_swit
 from tests.interrupts import each_interrupt
 from tests.own_cache import own_cache
 from tests.threads import switching_often, together
-from xla_backend.persistent import events
+from xla_backend.persistent import events, store
 from xla_backend.persistent.events import CacheEvent, Outcome
 from xla_backend.process import later
 from xla_backend.targets.cpu import tiers
@@ -215,6 +217,20 @@ def test_it_is_kept_as_the_options_of_the_call_say(tmp_path: Path, cache: Path) 
     assert ".program" not in kinds(tmp_path / "other")
 
 
+def test_a_relative_directory_is_that_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    compilation_cache.set_cache_dir("kept")
+    with held_up():
+        function()(X)
+        monkeypatch.chdir(tmp_path)
+    pyjax.compilation_barrier()
+    assert len(list((tmp_path / "here" / "kept").glob("*/*.program"))) == 1
+    assert not (tmp_path / "kept").exists()
+
+
 def test_blocks_of_options_hold_for_what_is_done_later(caplog: pytest.LogCaptureFixture) -> None:
     with held_up(), caplog.at_level(logging.WARNING, "pyjax"):
         with pyjax.explain_cache_misses(True):
@@ -323,6 +339,36 @@ def test_an_error_is_reported_once_and_the_program_goes_on(
     assert first_calls(executable) == calls + 1 and not is_switched(executable)
     assert Outcome.KEPT not in outcomes(heard)
     assert "define" in executable.llvm_ir
+
+
+def test_who_wants_errors_of_the_cache_gets_them_from_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    function()(X)
+    pyjax.compilation_barrier()
+    monkeypatch.setattr(store, "write_file", no_space)
+    pyjax.config.update("jax_raise_persistent_cache_errors", True)
+    with pytest.raises(store.PersistentCacheError, match="No space left"):
+        function()(X)
+
+
+def no_space(*arguments: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_warnings_that_are_errors_do_not_say_that_there_is_no_code(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    function()(X)
+    pyjax.compilation_barrier()
+    monkeypatch.setattr(store, "write_file", no_space)
+    with held_up(), warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+        warnings.simplefilter("error")
+        executable = new_executable(function())
+        executable.await_optimised()
+    (record,) = [r for r in caplog.records if r.name == tiers.__name__]
+    assert is_switched(executable)
+    assert "is in use, and is not kept on disk: RuntimeWarning" in record.message
 
 
 def test_programs_wait_for_llvm_where_too_many_do(monkeypatch: pytest.MonkeyPatch) -> None:

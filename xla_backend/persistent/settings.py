@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,13 @@ def cache_settings() -> CacheSettings:
 
 
 def settings_to_keep() -> CacheSettings:
-    """The settings in force, which say the directory, too, if somebody has named one."""
-    return cache_settings()._replace(directory=chosen_directory() or None)
+    """The settings in force, which say the directory, too, if somebody has named one; wherever the
+    process goes."""
+    chosen = chosen_directory() or None
+    if chosen and not os.path.isabs(chosen):
+        with suppress(FileNotFoundError, RuntimeError):  # it cannot be used, which is said then
+            chosen = str(cache_directory())
+    return cache_settings()._replace(directory=chosen)
 
 
 @contextmanager

@@ -94,8 +94,13 @@ class Later:
 
     def finish(self) -> bool:
         """Have it done before all others, and wait for it. Whether it is done: code that such work
-        runs, finalizers for example, cannot wait for it."""
+        runs, finalizers for example, cannot wait for it.
+
+        Raises:
+          RuntimeError: it waited for a thread that the system had not, and has not now either.
+        """
         if not self.is_done and not is_here():
+            _start()
             _urgent.append(self)
             _queue.put(self)
             while not self.is_done:
@@ -118,7 +123,7 @@ class Later:
                 work(self)
         except BaseException as error:  # nobody waits for this
             shown = (type(error), error, error.__traceback__, threading.current_thread())
-            with suppress(Exception):  # nowhere to show it
+            with suppress(BaseException):  # nowhere to show it; the thread stays, whatever hooks do
                 threading.excepthook(threading.ExceptHookArgs(shown))
         finally:
             self._end()
@@ -257,7 +262,8 @@ def _after_fork_in_child() -> None:
         else:
             piece._end()
     if _pending:
-        _start()
+        with suppress(RuntimeError):  # no thread: who waits for one of them meets that
+            _start()
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,6 +8,7 @@ then makes it again, and gets the same error.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,7 +30,8 @@ def meanwhile(work: Callable[[], object]) -> Iterator[None]:
     [1]
     """
 
-    if is_here():  # nobody waits for this thread, and it begins no others
+    # Nobody waits for that thread, and it begins no others; when Python ends, others run no more.
+    if is_here() or sys.is_finalizing():
         with suppress(Exception):
             work()
         yield

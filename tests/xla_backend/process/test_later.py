@@ -109,6 +109,18 @@ def test_an_error_is_shown_and_the_next_one_is_done(monkeypatch: pytest.MonkeyPa
     assert shown == [error]
 
 
+def test_the_thread_stays_when_a_hook_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda hook: sys.exit(3))
+
+    def fail(piece: Later) -> None:
+        raise KeyError
+
+    failing, next_one = Later(fail), Later(lambda _: None)
+    failing.begin()
+    next_one.begin()
+    assert failing.finish() and next_one.finish()
+
+
 def test_work_does_not_wait_for_itself() -> None:
     found: list[bool] = []
     piece = Later(lambda own: found.append(own.finish()))
@@ -282,3 +294,30 @@ def test_a_child_leaves_to_its_parent_what_is_of_use_to_others() -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     """
     assert run(_WORK + textwrap.dedent(code)) == (0, "kept\nand this\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_who_waits_in_a_child_without_threads_is_told() -> None:
+    code = """
+        import signal, threading
+        def fail(thread):
+            raise RuntimeError("can't start new thread")
+        gate = threading.Event()
+        Later(lambda piece: gate.wait(60), in_child=lambda: False).begin()
+        Later(lambda piece: say("done")).begin()
+        start, threading.Thread.start = threading.Thread.start, fail
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(50)
+            try:
+                finish_all()
+            except RuntimeError as error:
+                say(error)
+            threading.Thread.start = start
+            finish_all()
+            os._exit(waiting())
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        gate.set()
+        finish_all()
+    """
+    assert run(_WORK + textwrap.dedent(code)) == (0, "can't start new thread\ndone\ndone\n", "")

@@ -117,3 +117,30 @@ def test_a_child_that_is_forked_meanwhile_does_not_wait():
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_it_ends_when_python_does():
+    """Threads that are kept do not run any more."""
+    code = """
+        import os, signal, sys, types
+        from xla_backend.process.meanwhile import meanwhile
+
+        def work():
+            os.write(1, b"work ")
+
+        class Last:
+            def __del__(self, meanwhile=meanwhile, work=work, alarm=signal.alarm):
+                alarm(50)
+                with meanwhile(work):
+                    pass
+
+        with meanwhile(work):
+            pass
+        sys.modules["last"] = module = types.ModuleType("last")
+        module.last = Last()
+        del module
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "work work ", "")

@@ -96,7 +96,10 @@ def find_program(source: ModuleSource, options: CompileOptions, device: Device) 
     them find whatever was measured. Who has measured anew compiles anew, and keeps that instead.
     """
 
-    in_tiers = options.first_code and not (_is_watched(options) or _is_of_measuring(options))
+    # Errors of the cache, where they are raised, are the caller's: he waits for what is kept.
+    raises = cache_settings().enabled and cache_settings().raise_errors
+    waits = raises or _is_watched(options) or _is_of_measuring(options)
+    in_tiers = options.first_code and not waits
 
     def make(cache: bool, place: _Place | None) -> CpuExecutable:
         start = time.perf_counter()

@@ -166,15 +166,19 @@ class _Rest:
         except _Dropped:
             pass
         except Exception as error:
-            logger.warning(
-                "The optimised code of %s could not be made, and it goes on with its first code, "
-                "which computes the same and is slower: %s: %s",
-                self._planned.module.name,
-                type(error).__name__,
-                error,
-                exc_info=logger.isEnabledFor(logging.DEBUG),
-            )
+            what = "could not be made, and it goes on with its first code, which computes the same"
+            self._tell(f"{what} and is slower", error)
         self._context = Context()
+
+    def _tell(self, what: str, error: Exception) -> None:
+        logger.warning(
+            "The optimised code of %s %s: %s: %s",
+            self._planned.module.name,
+            what,
+            type(error).__name__,
+            error,
+            exc_info=logger.isEnabledFor(logging.DEBUG),
+        )
 
     def _optimise(self, piece: Later) -> None:
         def go_on() -> None:
@@ -199,7 +203,10 @@ class _Rest:
             for phase, seconds in profile.seconds.items():
                 executable.profile[phase] = executable.profile.get(phase, 0.0) + seconds
         if is_new and self._on_disk is not None:
-            self._on_disk.keep(code, self._seconds + time.perf_counter() - start)
+            try:
+                self._on_disk.keep(code, self._seconds + time.perf_counter() - start)
+            except Exception as error:  # a warning, where these are errors
+                self._tell("is in use, and is not kept on disk", error)
 
     def _listing(self) -> KernelListing:
         """What can be read about the kernels is of the optimised code."""
