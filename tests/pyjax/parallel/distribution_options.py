@@ -204,8 +204,8 @@ ON_ONE = frozenset(
     jax_cpu_enable_async_dispatch jax_cpu_enable_gloo_collectives
     jax_cpu_get_global_topology_timeout_minutes jax_cpu_memory_limit jax_cuda_memory_fraction
     jax_cuda_visible_devices jax_distributed_debug jax_enable_empty_arrays jax_gpu_group_products
-    jax_first_code jax_mock_gpu_topology jax_native_dispatch jax_num_threads jax_pmap_no_rank_reduction
-    jax_pmap_shmap_merge
+    jax_first_code jax_mock_gpu_topology jax_native_dispatch jax_num_threads
+    jax_pmap_no_rank_reduction jax_pmap_shmap_merge
     jax_platform_name jax_platforms jax_remove_custom_partitioning_ptr_from_cache_key
     jax_transfer_guard jax_transfer_guard_device_to_device jax_transfer_guard_device_to_host
     jax_transfer_guard_host_to_device jax_use_magma jax_xla_backend mock_num_gpu_processes

@@ -122,8 +122,8 @@ def test_a_counted_loop_is_a_loop_of_the_device():
 
 
 def test_nothing_is_taken_to_stay_as_it_is():
-    """What one launch reads, another one writes."""
-    ptx, _ = code_of(loop(1000))
+    """What one launch reads, another one writes. (tanh has a table, which does stay.)"""
+    ptx, _ = code_of(loop(1000).replace("tanh", "sqrt"))
     assert "ld.global.nc" not in ptx and "ld.global" in ptx
 
 
