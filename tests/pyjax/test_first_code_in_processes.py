@@ -39,9 +39,13 @@ def say(*what):
 """
 
 
+# Python 3.12 and later warn of each fork where there are threads.
+_FLAGS = ("-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning")
+
+
 def run(code: str, cache: Path, interrupt: bool = False, **more: str) -> tuple[int, str, str]:
     process = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", _START + textwrap.dedent(code)],
+        [sys.executable, *_FLAGS, "-c", _START + textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -94,6 +94,23 @@ def test_it_keeps_nothing_when_it_is_done() -> None:
     assert gone() is None
 
 
+def test_what_is_done_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread may not have come to take it from the list."""
+    gate = threading.Event()
+
+    class Slow(dict[Later, None]):
+        def pop(self, *arguments: object) -> None:  # type: ignore[override]
+            assert gate.wait(SECONDS)
+            super().pop(*arguments)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(later, "_pending", Slow())
+    piece = Later(lambda _: None)
+    piece.begin()
+    assert piece.finish() and later.waiting() == 0
+    gate.set()
+    Later(lambda _: None).finish()  # the thread has come that far
+
+
 def test_an_error_is_shown_and_the_next_one_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[object] = []
     monkeypatch.setattr(threading, "excepthook", lambda hook: shown.append(hook.exc_value))
@@ -175,10 +192,14 @@ def test_the_thread_gives_way_and_begins_no_others() -> None:
     assert alone and (priority > own or own >= 15)
 
 
+# Python 3.12 and later warn of each fork where there are threads.
+_FLAGS = ("-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning")
+
+
 def run(code: str, *, interrupt: bool = False) -> tuple[int, str, str]:
     """Exit status, output and errors of a program; it is interrupted when it says so."""
     process = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
+        [sys.executable, *_FLAGS, "-c", textwrap.dedent(code)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -108,10 +108,12 @@ def test_much_garbage_is_found_while_there_are_few_collections(monkeypatch):
     monkeypatch.setattr(no_collections, "_FEW", 2_000)
 
     def work():
-        first = weakref.ref(Node())
+        dead = []  # to ask the reference would hold the object just when the collector starts
+        first = weakref.ref(Node(), dead.append)
         kept = []
-        while first() is not None and len(kept) < 10_000:
+        while not dead and len(kept) < 10_000:
             kept.append([])
+        assert first() is None
         return len(kept)
 
     assert 500 < with_few_collections(work) < 3_000
