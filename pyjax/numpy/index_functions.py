@@ -26,6 +26,7 @@ from pyjax.numpy.indexing_basic import (
     normalized,
     parse_mode,
     take_rows,
+    wide_enough,
 )
 from pyjax.numpy.manipulation import ravel
 from pyjax.numpy.searching import nonzero
@@ -363,14 +364,15 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Array, ...]:
         raise new_error(TypeError, f"unravel_index indices must be integers, got {flat.dtype}.")
     dims = util.canonicalize_shape(shape)
     total = util.size_of(dims)
-    flat = util.convert(flat, flat.dtype)
+    kind = wide_enough(flat, max(dims, default=0)).dtype
+    flat = wide_enough(flat, total)
     low, high = np.asarray(-total, flat.dtype), np.asarray(max(total - 1, 0), flat.dtype)
     flat = lax.clamp(low, flat, high)
     flat = select_where(flat < 0, flat + np.asarray(total, flat.dtype), flat)
     out = []
     for n in reversed(dims):
         size = lax.full_like(flat, max(n, 1))
-        out.append(lax.rem(flat, size))
+        out.append(util.convert(lax.rem(flat, size), kind))
         flat = lax.div(flat, size)
     return tuple(reversed(out))
 
@@ -398,6 +400,7 @@ def ravel_multi_index(
     for x in arrays:
         if not dtypes.issubdtype(x.dtype, np.integer):
             raise new_error(TypeError, "only int indices permitted")
+    arrays = [wide_enough(x, n) for x, n in zip(arrays, sizes, strict=True)]
     if mode == "raise":
         for x, n in zip(arrays, sizes, strict=True):
             value = util.concrete_or_none(x)

@@ -169,8 +169,14 @@ def gather_along(
     )
 
 
+def wide_enough(index: Any, size: int) -> Any:
+    """An index array of a type that holds the size of the axis, too."""
+    return as_index_array(index, (size,)) if size > np.iinfo(index.dtype).max else index
+
+
 def normalized(index: Any, size: int, mode: Any) -> tuple[Any, Any]:
     """Index array with negatives counted from the end, or wrapped; and the mode that remains."""
+    index = wide_enough(index, size)
     if mode == "wrap":
         limit = np.asarray(size, index.dtype)
         index = lax.rem(index, lax.full_like(index, limit))

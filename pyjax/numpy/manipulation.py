@@ -19,7 +19,7 @@ from pyjax.lax.reshard import check_whole_along, computed_as
 from pyjax.numpy import util
 from pyjax.numpy.array_constructors import array
 from pyjax.numpy.eager import is_ready, one_program
-from pyjax.numpy.indexing_basic import take_rows
+from pyjax.numpy.indexing_basic import take_rows, wide_enough
 
 __all__ = [
     "atleast_1d",
@@ -577,8 +577,9 @@ def _roll_traced(a: Any, shifts: Any, axes: tuple[int, ...]) -> Any:
         n = a.shape[axis]
         if n == 0:
             return a
-        size = np.asarray(n, shifts.dtype)
-        amount = lax.rem(lax.rem(shifts[position], size) + size, size)
+        shift = wide_enough(shifts[position], 2 * n)  # of the sum below
+        size = np.asarray(n, shift.dtype)
+        amount = lax.rem(lax.rem(shift, size) + size, size)
         doubled = lax.concatenate([a, a], axis)
         a = lax.dynamic_slice_in_dim(doubled, size - amount, n, axis)
     return a

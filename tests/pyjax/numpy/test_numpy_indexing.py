@@ -275,3 +275,31 @@ def test_indices_that_no_array_holds_are_errors(number: int) -> None:
     assert jnp.arange(5.0)[(1 << 31) - 1] == 4
     with pyjax.enable_x64(True):
         assert jnp.arange(5.0)[1 << 40] == 4
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("size", [100, 300])
+def test_indices_of_fewer_bits_than_the_size_has(dtype: str, size: int) -> None:
+    """They are counted and wrapped in a type that holds the size, too."""
+    x = np.arange(2.0 * size).reshape(size, 2)
+    index = np.array([0, 99, 5, -1] if dtype == "int8" else [0, 99, 5, 200], dtype)
+    known = index if dtype == "int8" or size > 200 else index[:3]
+    wide = known.astype(np.int32)
+    np.testing.assert_array_equal(jnp.take(x, known, axis=0), x[wide])
+    column = known[:, None]
+    want = np.take_along_axis(x, wide[:, None], 0)
+    np.testing.assert_array_equal(jnp.take_along_axis(x, column, 0), want)
+    want = np.take(x, index.astype(np.int32), axis=0, mode="wrap")
+    np.testing.assert_array_equal(jnp.take(x, index, axis=0, mode="wrap"), want)
+    for shift in index:
+        want = np.roll(x, int(shift), axis=0)
+        np.testing.assert_array_equal(pyjax.jit(lambda x, n: jnp.roll(x, n, 0))(x, shift), want)
+    sizes = (size, 3)
+    for got, want in zip(
+        jnp.unravel_index(jnp.asarray(abs(known)), sizes), np.unravel_index(abs(wide), sizes)
+    ):
+        np.testing.assert_array_equal(got, want)
+    pair = abs(known), abs(known)
+    want = np.ravel_multi_index((abs(wide), abs(wide)), (size, size))
+    for mode in ("raise", "clip", "wrap"):
+        np.testing.assert_array_equal(jnp.ravel_multi_index(pair, (size, size), mode), want)
