@@ -115,7 +115,7 @@ def test_nothing_is_waited_for_if_nothing_is_kept(cache: Path) -> None:
 
 def test_an_interrupt_at_the_end_leaves_the_rest(cache: Path) -> None:
     code = """
-        hold(0.3)
+        hold(1.0)
         for number in range(12): program(number + 0.5)(x)
         def tell():
             while not later.is_over(): time.sleep(0.01)
