@@ -40,8 +40,9 @@ class Server:
 
     def __init__(self, scratch: Path, table: str = "tests.config.effects.server") -> None:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYJAX_", "XLA_"))}
-        if "PYJAX_CACHE_DIR" in os.environ:
-            kept["PYJAX_CACHE_DIR"] = os.environ["PYJAX_CACHE_DIR"]
+        for name in ("PYJAX_CACHE_DIR", "PYJAX_INSTALLED_DIR"):  # they are no options
+            if name in os.environ:
+                kept[name] = os.environ[name]
         chosen: dict[str, str] = {}
         for row in ROWS:
             if "environment" in ways_of(row):

@@ -181,13 +181,13 @@ ONE_MORE = (os.cpu_count() or 1) + 1
 
 def threads_started() -> int:
     """How many threads large loops start."""
-    # A program that its caller does not wait for has a thread of its own.
+    # Programs that nobody waits for have threads of their own, to run and to be compiled.
     pyjax.config.update("jax_cpu_enable_async_dispatch", False)
+    pyjax.config.update("jax_first_code", False)
     tasks = "/proc/self/task"
     before = len(os.listdir(tasks))
-    for _ in range(
-        6
-    ):  # large programs are compiled for their shapes, with loops in parts, at call 5
+    # Large programs are compiled for their shapes, with loops in parts, at call 5.
+    for _ in range(6):
         jnp.sin(jnp.ones((1024, 1024))).block_until_ready()
     return len(os.listdir(tasks)) - before
 
