@@ -7,12 +7,13 @@ lanes is held, and how memory is accessed, is a matter of the target: its emitte
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
+from xla_backend.codegen.in_lanes import InLanes
 from xla_backend.codegen.indices import step_of
 from xla_backend.codegen.operations import operation
 from xla_backend.hlo.opcode import Opcode
@@ -38,27 +39,21 @@ from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 
 
-class AbstractKernelEmitter(ABC):
+class AbstractKernelEmitter(InLanes):
     """Emits statements into one function. `pointers`: the address of each buffer."""
 
     def __init__(self, w: FunctionWriter, pointers: dict[Buffer, str]) -> None:
+        super().__init__()
         self.w = w
         self.pointers = pointers
         self.env: dict[Value, str] = {}
         self.vars: dict[Var | Parameter, str] = {}
         self.steps: dict[Atom, int] = {}  # variables of which the code has a multiple
-        self.vector_var: Var | None = None
-        self.lanes = 1
         # Guards of loads (the result is zero where the guard does not hold), and zero constants.
         self.guards: dict[Value, Value] = {}
         self.zeros: set[Value] = set()
-        self._varies: dict[Index, bool] = {}
 
     # -- of the target -----------------------------------------------------------------------------
-
-    @abstractmethod
-    def is_vector(self, value: Value) -> bool:
-        """Whether the value is in lanes."""
 
     @abstractmethod
     def rename(self, value: Value, known: Value) -> None:
@@ -173,28 +168,6 @@ class AbstractKernelEmitter(ABC):
         return elemental.emit_convert(self.w, source_type, type, lanes, text)
 
     # -- index expressions -------------------------------------------------------------------------
-
-    def forget_lanes(self) -> None:
-        """The vector loop changed: what varies must be asked again."""
-        self._varies.clear()
-
-    def varies(self, index: Index) -> bool:
-        """Whether the index differs between lanes."""
-        if self.vector_var is None:
-            return False
-        found = self._varies.get(index)
-        if found is None:
-            found = any(self.atom_varies(a) for a in index.terms)
-            self._varies[index] = found
-        return found
-
-    def atom_varies(self, atom: object) -> bool:
-        if isinstance(atom, Var | Parameter):
-            return atom is self.vector_var
-        if isinstance(atom, Value):
-            return self.is_vector(atom)
-        assert isinstance(atom, QUOTIENTS)
-        return self.varies(atom.index)
 
     def uniform(self, index: Index) -> str:
         """The index as an integer of the writer's index type, for an index that is the same in all

@@ -51,6 +51,11 @@ def is_small(index: Index) -> bool:
     return low > -_LIMIT and high < _LIMIT
 
 
+def index_element(index: Index) -> str:
+    """The integer that holds an index, its parts, and all lanes past the end of a loop."""
+    return "i32" if is_small(index) else "i64"
+
+
 def is_narrow(statements: Sequence[Statement]) -> bool:
     """Whether 32 bits hold every index and every loop variable of some statements."""
     return all(_is_small_sum(index) for index in _indices(statements))

@@ -475,6 +475,18 @@ class Combination:
     results: list[Value]
     combiner: Combiner
 
+    @property
+    def extreme(self) -> Opcode | None:
+        """Maximum or minimum, if that is all that the lanes are combined by."""
+        combiner = self.combiner
+        if len(self.values) != 1 or len(combiner.body) != 1:
+            return None
+        s = combiner.body[0]
+        if not isinstance(s, Compute) or s.opcode not in (Opcode.MAXIMUM, Opcode.MINIMUM):
+            return None
+        both = {*combiner.lhs, *combiner.rhs} == set(s.operands)
+        return s.opcode if both and combiner.results == [s.result] else None
+
 
 class LoopKind(enum.Enum):
     """What runs the iterations of a loop.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xla_backend.llvm.math_basics import bits, from_bits, iop
 from xla_backend.llvm.registers import CURRENT_ROUNDING, SUFFIXES, by_registers
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, const, element, int_of, lanes, vector
 from xla_backend.llvm.writer import FunctionWriter
 
@@ -26,10 +27,10 @@ def extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str) -> str:
     return w.select(w.cmp("uno", ty, a, b), ty, w.op("fadd", ty, a, b), ordered)
 
 
-def is_quicker_as_integers(w: FunctionWriter, ty: str) -> bool:
+def is_quicker_as_integers(target: TargetInfo, ty: str) -> bool:
     """Whether `extreme_of_lanes` takes the lanes of a vector: of one register of AVX-512."""
     fits = ty[0] == "<" and bits_of(ty) * lanes(ty) in _REGISTER_BITS
-    return w.target.has_range and element(ty) in SUFFIXES and fits
+    return target.has_range and element(ty) in SUFFIXES and fits
 
 
 def extreme_of_lanes(w: FunctionWriter, ty: str, x: str, name: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from xla_backend.codegen.indices import is_small
+from xla_backend.codegen.indices import index_element
 from xla_backend.kernels.index import QUOTIENTS, FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.kernels.lane_patterns import Pieces, lane_offsets, pieces_of
@@ -73,6 +73,9 @@ class Emitter(Protocol):
 
     def atom_varies(self, atom: object) -> bool:
         """Whether a part of an index does."""
+
+    def distance(self, index: Index) -> int | None:
+        """Of neighbouring lanes in memory; None if irregular."""
 
     def uniform(self, index: Index) -> str:
         """An index that is the same in all lanes; of others, that of the first lane."""
@@ -143,7 +146,7 @@ class Access:
         """(text, type, lanes) of an index as a value."""
         if not self.e.varies(index):
             return self.e.uniform(index), "i64", 1
-        element = _width(index)
+        element = index_element(index)
         return self.lanes_of_index(index, element), vector(element, self.e.lanes), self.e.lanes
 
     def in_range(self, index: Index, low: int, high: int) -> tuple[str, int]:
@@ -151,7 +154,7 @@ class Access:
         shifted = index - low
         if not self.e.varies(shifted):
             return self.e.uniform_in_range(index, low, high), 1
-        element = _width(shifted)
+        element = index_element(shifted)
         ty = vector(element, self.e.lanes)
         lanes = self.lanes_of_index(shifted, element)
         return self.w.cmp("ult", ty, lanes, const(ty, high - low)), self.e.lanes
@@ -185,16 +188,6 @@ class Access:
 
     # -- classification ----------------------------------------------------------------------------
 
-    def stride(self, index: Index) -> int | None:
-        """Distance of neighbouring lanes in memory; None if irregular."""
-        var = self.e.vector_var
-        if var is None:
-            return 0
-        for atom in index.terms:
-            if atom is not var and self.e.atom_varies(atom):
-                return None
-        return index.coefficient(var)
-
     def _mask(self, guard: Value | None) -> str | None:
         """Lanes that may be touched, or None for all."""
         e, w = self.e, self.w
@@ -216,7 +209,7 @@ class Access:
         e, w = self.e, self.w
         type = s.result.type
         stored = memory_type(type)
-        stride = self.stride(s.index)
+        stride = self.e.distance(s.index)
         guard = s.guard
         guard_varies = guard is not None and e.is_vector(guard)
         if stride == 0 and not guard_varies:
@@ -292,7 +285,7 @@ class Access:
             if guard is not None:
                 own = e.get(guard, lanes)
                 every = own if mask is None else w.op("and", vector("i1", lanes), own, mask)
-            index_type = _width(s.index)
+            index_type = index_element(s.index)
             positions = self.lanes_of_index(s.index, index_type)
             return [w.gather(ty, base, vector(index_type, lanes), positions, every)]
 
@@ -365,7 +358,7 @@ class Access:
     def raw_row(self, s: Move) -> str:
         """The elements that a move reads along the lanes, as they are in memory."""
         e, w = self.e, self.w
-        assert self.stride(s.index) == 1 and e.mask is None
+        assert self.e.distance(s.index) == 1 and e.mask is None
         stored = memory_type(s.buffer.element_type)
         pointer = w.gep(stored, e.pointers[s.buffer], self.e.uniform(s.index))
         return w.load(vector(stored, e.lanes), pointer)
@@ -410,7 +403,7 @@ class Access:
         e, w = self.e, self.w
         stored = memory_type(s.buffer.element_type)
         base = e.pointers[s.buffer]
-        stride = self.stride(s.index)
+        stride = self.e.distance(s.index)
         guard = s.guard
         values_vary = any(e.is_vector(v) for v in s.values) or (
             guard is not None and e.is_vector(guard)
@@ -431,7 +424,7 @@ class Access:
                 pointer = w.gep(stored, base, self.e.uniform(index))
                 self._store_contiguous(ty, raw, pointer, mask)
                 continue
-            element = _width(index)
+            element = index_element(index)
             positions = self.lanes_of_index(index, element)
             w.scatter(ty, raw, base, vector(element, lanes), positions, mask)
 
@@ -498,8 +491,3 @@ def _mixed(w: FunctionWriter, ty: str, parts: list[str], places: list[tuple[int,
         picks = [size + at if part == n else lane for lane, (at, part) in enumerate(places)]
         row = w.shuffle(ty, row, parts[n], picks)
     return row
-
-
-def _width(index: Index) -> str:
-    """i32 if the index, its parts and all lanes past the end of a loop fit, else i64."""
-    return "i32" if is_small(index) else "i64"

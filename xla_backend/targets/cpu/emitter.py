@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.codegen.emitter import AbstractKernelEmitter
-from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import Var
 from xla_backend.kernels.ir import (
     Buffer,
@@ -229,11 +228,11 @@ class KernelEmitter(AbstractKernelEmitter):
     def _combine_lanes(self, c: Combination, values: list[str], lanes: int) -> None:
         w = self.w
         width = lanes
-        extreme = _extreme(c)
+        extreme = c.extreme
         while width > 1:
             if extreme is not None:
                 ty = vector(register_type(c.values[0].type), width)
-                if is_quicker_as_integers(w, ty):
+                if is_quicker_as_integers(w.target, ty):
                     values = [extreme_of_lanes(w, ty, values[0], extreme.value)]
                     break
             half = width // 2
@@ -291,14 +290,3 @@ class KernelEmitter(AbstractKernelEmitter):
                 self.registers[s.target, size * i] = row
             else:
                 w.store(ty, row, w.gep(ty, self.pointers[s.target], i))
-
-
-def _extreme(c: Combination) -> Opcode | None:
-    """Maximum or minimum, if that is all that the lanes are combined by."""
-    if len(c.values) != 1 or len(c.combiner.body) != 1:
-        return None
-    s = c.combiner.body[0]
-    if not isinstance(s, Compute) or s.opcode not in (Opcode.MAXIMUM, Opcode.MINIMUM):
-        return None
-    both = {*c.combiner.lhs, *c.combiner.rhs} == set(s.operands)
-    return s.opcode if both and c.combiner.results == [s.result] else None

@@ -16,6 +16,8 @@ from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, LoopKind
 from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.compiler import stages_of
+from xla_backend.targets.cpu.threaded.assembler import Assembler
+from xla_backend.targets.cpu.threaded.kernel_code import KernelTables
 
 TYPES = [P.PRED, P.U4, P.S8, P.F8E4M3FN, P.BF16, P.F16, P.F32, P.F64, P.C64]
 OTHERS = [t for t in P if t.is_array and t not in TYPES]
@@ -240,3 +242,17 @@ def test_pairs_to_the_end_of_arrays(t: P, lanes: int) -> None:
     np.testing.assert_array_equal(got[1], values)
     np.testing.assert_array_equal(got[2], values.imag + 1j * values.real)
     np.testing.assert_array_equal(got[3], values)
+
+
+def test_places_that_are_further_apart_than_tables_hold() -> None:
+    """Only the code is made: the array has 24 GiB."""
+    b = LoopBuilder("k")
+    far = 3 << 30
+    x = b.buffer("x", P.BF16, far + 8, BufferRole.OPERAND)
+    y = b.buffer("y", P.BF16, 16, BufferRole.OUTPUT)
+    with b.loop(16, LoopKind.LANES) as lane:
+        b.store(y, lane, [b.load(x, lane // 8 * far + lane % 8)])
+    asm = Assembler()
+    KernelTables(asm, host_target()).stages(b.kernel)
+    assert "pyjax_threaded_gather.2.i64" in asm.symbols
+    assert not any(name.startswith("pyjax_threaded_gather.2.table") for name in asm.symbols)

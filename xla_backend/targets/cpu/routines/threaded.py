@@ -1,8 +1,7 @@
 """What runs threaded code (`targets.cpu.threaded`): how handlers are written, and who calls them.
 
   void pyjax_threaded_block(ptr context, i64 block)         a stage of a kernel
-  void pyjax_threaded_called<n>(ptr data, ptr own, i64...)  a kernel that a routine calls, with n
-                                                            integers
+  void pyjax_threaded_called<n>(ptr data, ptr own, i64...)  a kernel that a routine calls
   i32 pyjax_threaded_entry(ptr code, ptr args, ptr outs, ptr arena)    a program
 
 Each takes the frame of a piece of code on the stack, puts its own arguments there, and goes to the
@@ -24,6 +23,7 @@ from xla_backend.targets.cpu.routines.threaded_names import (
     ARGUMENTS,
     BLOCK,
     CALLED_PARAMETERS,
+    CONSTANT,
     CONTEXT,
     ENTRY,
     NUMBER,
@@ -101,7 +101,7 @@ def store_slot(w: FunctionWriter, ty: str, value: str, slot: str) -> None:
 def register() -> None:
     """Declares runners and what all code has."""
     runners = (BLOCK, ENTRY, *[called(n) for n in CALLED_PARAMETERS])
-    register_group("threaded", (*runners, RETURN, f"{PREFIX}constant"), _emit)
+    register_group("threaded", (*runners, RETURN, CONSTANT), _emit)
 
 
 def _emit(module: ModuleWriter) -> None:

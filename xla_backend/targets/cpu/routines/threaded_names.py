@@ -9,6 +9,8 @@ from xla_backend.hlo.types import PrimitiveType as P
 
 PREFIX = "pyjax_threaded_"
 BLOCK, ENTRY, RETURN = f"{PREFIX}block", f"{PREFIX}entry", f"{PREFIX}return"
+# Puts a number into a slot.
+CONSTANT = f"{PREFIX}constant"
 # What a table exports: the subroutine of the program, and the word that is the address of optimised
 # code, once there is any.
 PROGRAM, OPTIMISED = "pyjax_program", "pyjax_optimised"

@@ -20,8 +20,7 @@ _SIGNLESS = frozenset(
         Opcode.SHIFT_RIGHT_LOGICAL,
     }
 )
-# Of which the result is one of its operands, so that it is a number of their type; and those that
-# compare.
+# Whose result is one of the operands, and so a number of their type; and those that compare.
 _EXACT = frozenset({Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.COMPARE, Opcode.IS_FINITE, Opcode.ABS})
 _SIGNED = {P.U8: P.S8, P.U16: P.S16, P.U32: P.S32, P.U64: P.S64}
 _IN_F32 = frozenset({P.F16, P.BF16})

@@ -6,7 +6,7 @@ between lanes is a vector of i32 or i64 (`IndexCode.lanes_of_index`).
 
 from __future__ import annotations
 
-from xla_backend.codegen.indices import is_small
+from xla_backend.codegen.in_lanes import InLanes
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.index import Atom, FloorDiv, Index, Mod, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Value
@@ -26,7 +26,7 @@ _ELEMENTS = {"i32": P.S32, "i64": P.S64}
 _AT_ONCE = {"i32": LANES, "i64": WIDE_LANES}
 
 
-class IndexCode(Code):
+class IndexCode(Code, InLanes):
     """Code with variables and values.
 
     Attributes:
@@ -34,20 +34,17 @@ class IndexCode(Code):
       env, lanes_of: slots of values, and how many lanes they have if it is not one.
       var_slots, var_numbers: of variables and parameters: slots, or what they are for now.
       steps: variables of which the slots have a multiple.
-      vector_var: the variable that differs between `lanes`; None outside loops in lanes.
     """
 
     def __init__(self, asm: Assembler, frame: Frame, pointers: dict[Buffer, int]) -> None:
-        super().__init__(asm, frame)
+        Code.__init__(self, asm, frame)
+        InLanes.__init__(self)
         self.pointers = pointers
         self.env: dict[Value, int] = {}
         self.lanes_of: dict[Value, int] = {}
         self.var_numbers: dict[Var | Parameter, int] = {}
         self.var_slots: dict[Var | Parameter, int] = {}
         self.steps: dict[Atom, int] = {}
-        self.vector_var: Var | None = None
-        self.lanes = 1
-        self._varies: dict[Index, bool] = {}
 
     # -- values ------------------------------------------------------------------------------------
 
@@ -62,10 +59,6 @@ class IndexCode(Code):
             self.lanes_of[value] = lanes
         else:
             self.lanes_of.pop(value, None)
-
-    def place_of(self, value: Value) -> int:
-        """The slot of a value, with as many lanes as it has."""
-        return self.env[value]
 
     def lanes_in(self, value: Value) -> int:
         """How many lanes a value has: 1 if it is the same in all."""
@@ -88,28 +81,6 @@ class IndexCode(Code):
         return self.pure(name, size, (slot, chunks(lanes)), (slot,), size / 64)
 
     # -- indices -----------------------------------------------------------------------------------
-
-    def forget_lanes(self) -> None:
-        """The vector loop changed: what varies must be asked again."""
-        self._varies.clear()
-
-    def varies(self, index: Index) -> bool:
-        """Whether the index differs between lanes."""
-        if self.vector_var is None:
-            return False
-        found = self._varies.get(index)
-        if found is None:
-            found = self._varies[index] = any(map(self.atom_varies, index.terms))
-        return found
-
-    def atom_varies(self, atom: object) -> bool:
-        """Whether a part of an index does."""
-        if isinstance(atom, Var | Parameter):
-            return atom is self.vector_var
-        if isinstance(atom, Value):
-            return atom in self.lanes_of
-        assert isinstance(atom, FloorDiv | Mod)
-        return self.varies(atom.index)
 
     def uniform(self, index: Index) -> tuple[int | None, int]:
         """An index that is the same in all lanes (of others, that of the first lane), as the slot
@@ -266,8 +237,3 @@ def _division(divisor: int, quotient: bool) -> tuple[str, int]:
     if divisor & (divisor - 1):
         return ("div" if quotient else "mod"), divisor
     return ("shift", divisor.bit_length() - 1) if quotient else ("and", divisor - 1)
-
-
-def index_element(index: Index) -> str:
-    """The integers that hold an index, its parts, and all lanes past the end of a loop."""
-    return "i32" if is_small(index) else "i64"

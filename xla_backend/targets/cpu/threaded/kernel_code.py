@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xla_backend.codegen.indices import step_of
+from xla_backend.codegen.indices import index_element, step_of
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.index import Index
@@ -38,7 +38,9 @@ from xla_backend.kernels.ir import (
     Transpose,
     Value,
 )
+from xla_backend.llvm.extremes import is_quicker_as_integers
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.llvm.types import register_type, vector
 from xla_backend.program.ir import launched_buffers, passed_buffers
 from xla_backend.targets.cpu.kernel_stages import stage_groups
 from xla_backend.targets.cpu.routines.threaded_names import (
@@ -60,7 +62,6 @@ from xla_backend.targets.cpu.threaded.assembler import Assembler, Frame, Label
 from xla_backend.targets.cpu.threaded.carried import Copy, in_order, next_in_place
 from xla_backend.targets.cpu.threaded.code import chunks
 from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
-from xla_backend.targets.cpu.threaded.index_code import index_element
 from xla_backend.targets.cpu.threaded.memory_code import MemoryCode
 
 
@@ -180,11 +181,7 @@ class KernelCode(MemoryCode):
         element = index_element(index)
         slot = self.lanes_of_index(index, element)
         source = P.S32 if element == "i32" else P.S64
-        if type.is_integral and type.bits >= 8:
-            same = type.bits == source.bits
-        else:
-            same = False
-        if not same:
+        if not (type.is_integral and type.bits == source.bits):
             name = plain_name(Opcode.CONVERT, source, type) + ".n"
             count = chunks(self.lanes, lanes_at_once(source, type))
             slot = self.pure(name, value_bytes(type, self.lanes), (slot, count), (slot,), count)
@@ -324,7 +321,7 @@ class KernelCode(MemoryCode):
 
     def _combine_lanes(self, c: Combination, slots: list[int], lanes: int) -> None:
         types = [value.type for value in c.values]
-        extreme = _extreme(c)
+        extreme = c.extreme
         width = lanes
         while width > 1:
             if extreme is not None and self._has_extreme_of_lanes(types[0], width):
@@ -344,9 +341,9 @@ class KernelCode(MemoryCode):
             self.bind(value, slot)
 
     def _has_extreme_of_lanes(self, type: P, width: int) -> bool:
-        """Whether optimised code finds the extreme of so many lanes at once."""
-        fits = type in (P.F32, P.F64) and type.bits * width in (512, 256, 128)
-        return fits and self.target.has_range
+        """Whether the extreme of so many lanes is one instruction, as it is in optimised code."""
+        ty = vector(register_type(type), width)
+        return type in (P.F32, P.F64) and is_quicker_as_integers(self.target, ty)
 
     def _part(self, type: P, slot: int, first: int, count: int) -> int:
         """The slot of some lanes of a vector."""
@@ -410,13 +407,7 @@ class KernelCode(MemoryCode):
     def _if_in_lanes(self, s: If, index: Index, span: int) -> None:
         outer, lanes = self.mask, self.lanes
         mask = self.lanes_in_range(index, span)
-        count = chunks(lanes)
-        if outer is None:
-            self.mask = mask
-        else:
-            name = plain_name(Opcode.AND, P.PRED, P.PRED) + ".n"
-            size = value_bytes(P.PRED, lanes)
-            self.mask = self.pure(name, size, (mask, outer, count), (mask, outer), count)
+        self.mask = self._lanes_in_use(mask)
         inits = [self.spread(c.init) for c in s.carries]
         slots = self._arm(s, inits)
         for c, before, after in zip(s.carries, inits, slots):
@@ -449,17 +440,6 @@ def _word(type: P, value: object) -> int:
     number = float(value)  # type: ignore[arg-type]
     data = struct.pack("<d" if type is P.F64 else "<f4x", number)
     return int.from_bytes(data, "little")
-
-
-def _extreme(c: Combination) -> Opcode | None:
-    """Maximum or minimum, if that is all that the lanes are combined by."""
-    if len(c.values) != 1 or len(c.combiner.body) != 1:
-        return None
-    s = c.combiner.body[0]
-    if not isinstance(s, Compute) or s.opcode not in (Opcode.MAXIMUM, Opcode.MINIMUM):
-        return None
-    both = {*c.combiner.lhs, *c.combiner.rhs} == set(s.operands)
-    return s.opcode if both and c.combiner.results == [s.result] else None
 
 
 class KernelTables:

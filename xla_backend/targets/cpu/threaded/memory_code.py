@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from xla_backend.codegen.indices import index_element
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import Buffer, BufferRole, Load, Move, Store, Transpose, Value
@@ -25,11 +26,13 @@ from xla_backend.targets.cpu.routines.threaded_names import LANES, value_bytes
 from xla_backend.targets.cpu.threaded.assembler import Assembler, Frame, Word
 from xla_backend.targets.cpu.threaded.code import chunks
 from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
-from xla_backend.targets.cpu.threaded.index_code import IndexCode, index_element
+from xla_backend.targets.cpu.threaded.index_code import IndexCode
 
 # What it takes to move a lane by itself, some lanes under a mask, and to convert as many.
 _LANE_CYCLES, _MASKED_CYCLES, _CONVERSION_CYCLES = 2.0, 4.0, 4.0
 _REGISTER_BYTES = 64
+# Of the numbers in tables of places.
+_WORD_LIMIT = 1 << 31
 # Instructions for vectors of other lanes than neighbours in their order, by their distance.
 _TURNED = {("load", -1): "reversed", ("store", -1): "reversed", ("load", 2): "every2"}
 
@@ -63,20 +66,12 @@ class MemoryCode(IndexCode):
 
     # -- where -------------------------------------------------------------------------------------
 
-    def _distance(self, index: Index) -> int | None:
-        """Of neighbouring lanes, in elements; None if that differs."""
-        var = self.vector_var
-        if var is None:
-            return 0
-        if any(atom is not var and self.atom_varies(atom) for atom in index.terms):
-            return None
-        return index.coefficient(var)
-
     def _lanes_to_touch(self, guard: Value | None) -> int | None:
         """The slot of the mask of what may be touched; None: all lanes."""
-        if guard is None:
-            return self.mask
-        own = self.spread(guard)
+        return self.mask if guard is None else self._lanes_in_use(self.spread(guard))
+
+    def _lanes_in_use(self, own: int) -> int:
+        """The slot of a mask without the lanes that are not in use."""
         if self.mask is None:
             return own
         size, count = value_bytes(P.PRED, self.lanes), chunks(self.lanes)
@@ -84,7 +79,7 @@ class MemoryCode(IndexCode):
 
     def _lanes(self, what: str, buffer: Buffer, index: Index, guard: Value | None) -> _Instruction:
         """What moves the lanes of an index; `what`: a load or a store."""
-        size, lanes, distance = buffer.element_type.byte_size, self.lanes, self._distance(index)
+        size, lanes, distance = buffer.element_type.byte_size, self.lanes, self.distance(index)
         if distance == 1 and self.mask is None and (guard is None or not self.is_vector(guard)):
             return self._neighbours(what, buffer, index, guard)
         mask = self._lanes_to_touch(guard)
@@ -105,7 +100,7 @@ class MemoryCode(IndexCode):
         if what == "load":
             assert self.vector_var is not None
             offsets = lane_offsets(index, self.vector_var, lanes, self.atom_varies)
-            if offsets is not None:
+            if offsets is not None and -_WORD_LIMIT <= min(offsets) <= max(offsets) < _WORD_LIMIT:
                 table = self.asm.constant(struct.pack(f"<{lanes}i", *offsets))
                 words = (*self.address(buffer, index, size), table, lanes)
                 return self._by_lane(f"gather.{size}.table", words, mask)
@@ -141,7 +136,7 @@ class MemoryCode(IndexCode):
         if s.buffer.role is BufferRole.REGISTERS:
             self._load_register(s)
             return
-        if self._distance(s.index) == 0 and not (guard is not None and self.is_vector(guard)):
+        if self.distance(s.index) == 0 and not (guard is not None and self.is_vector(guard)):
             self._load_scalar(s)
             return
         name, words, cycles = self._lanes("load", s.buffer, s.index, guard)
@@ -188,7 +183,7 @@ class MemoryCode(IndexCode):
         t, guard = s.buffer.element_type, s.guard
         varies = any(self.is_vector(v) for v in s.values)
         varies = varies or (guard is not None and self.is_vector(guard))
-        if self._distance(s.index) == 0 and not varies:
+        if self.distance(s.index) == 0 and not varies:
             for i, value in enumerate(s.values):
                 self._store_scalar(s, s.index + i, value)
             return
@@ -214,7 +209,7 @@ class MemoryCode(IndexCode):
     def _are_pairs(self, s: Store) -> bool:
         """Whether the lanes of two values are stored in turn, all of them."""
         plain = self.mask is None and s.guard is None and not self.lanes % LANES
-        return plain and len(s.values) == 2 and self._distance(s.index) == 2
+        return plain and len(s.values) == 2 and self.distance(s.index) == 2
 
     def _store_scalar(self, s: Store, index: Index, value: Value) -> None:
         t = s.buffer.element_type
@@ -262,7 +257,7 @@ class MemoryCode(IndexCode):
     def move(self, s: Move) -> None:
         """A row of elements into registers."""
         assert s.target.role is BufferRole.REGISTERS, "only registers are filled by moves"
-        assert self._distance(s.index) == 1 and self.mask is None
+        assert self.distance(s.index) == 1 and self.mask is None
         row = self._register(s.target, s.target_index)
         name, words, cycles = self._neighbours("load", s.buffer, s.index, None)
         self.emit(name, row, *words, cycles=cycles)

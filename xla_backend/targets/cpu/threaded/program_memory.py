@@ -67,7 +67,7 @@ class ProgramMemory:
     def prepare(self) -> None:
         """Fill the slots that tables are computed from."""
         emit = self._asm.emit
-        emit(f"{names.PREFIX}constant", self._zero, 0)
+        emit(names.CONSTANT, self._zero, 0)
         emit(instructions.OWN_ADDRESS, self._own)
         places = (self._arguments, names.ARGUMENTS), (self._outputs, names.OUTPUTS)
         for count, (slots, table) in zip(self._counts, places):

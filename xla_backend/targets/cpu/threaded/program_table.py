@@ -170,7 +170,7 @@ class _Writer:
         memory.prepare()
         if self._can_be_stopped:
             asm.emit(instructions.POLL_BEGIN)
-            asm.emit(f"{names.PREFIX}constant", self._budget, POLL_CYCLES)
+            asm.emit(names.CONSTANT, self._budget, POLL_CYCLES)
         asm.emit(instructions.GO, body)
         frame = memory.frame
         if frame.size > _MOST_BYTES:
@@ -324,7 +324,7 @@ class _Writer:
             # Nobody needs to look at the condition, which does nothing else.
             if step.trips > 0:
                 left = memory.slot()
-                asm.emit(f"{names.PREFIX}constant", left, step.trips)
+                asm.emit(names.CONSTANT, left, step.trips)
                 start = asm.place()
                 self._run(step.body)
                 cost = round_cycles(self._unpolled)
