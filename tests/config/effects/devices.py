@@ -181,9 +181,8 @@ ONE_MORE = (os.cpu_count() or 1) + 1
 
 def threads_started() -> int:
     """How many threads large loops start."""
-    # Programs that nobody waits for have threads of their own, to run and to be compiled.
+    # A program that its caller does not wait for has a thread of its own.
     pyjax.config.update("jax_cpu_enable_async_dispatch", False)
-    pyjax.config.update("jax_first_code", False)
     tasks = "/proc/self/task"
     before = len(os.listdir(tasks))
     # Large programs are compiled for their shapes, with loops in parts, at call 5.

@@ -139,6 +139,8 @@ def answer(row: Row, way: str, which: tuple[str, ...]) -> dict[str, Any]:
     os.chdir(scratch)
     if way == "environment":
         find(row.option).set(IN_ENVIRONMENT[row.option][0], Source.ENVIRONMENT, "environment")
+    if row.option != "jax_first_code":  # as in all tests: what is compiled is there, and kept
+        pyjax.config.update("jax_first_code", False)
     refuse_read_backs()
     try:
         seen = look(row, way, scratch, which)
