@@ -27,23 +27,40 @@ class Figures:
     """What was measured of one program in one package, in seconds and bytes.
 
     Attributes:
-      cold, warm: the first call, with an empty cache on disk and with what the cold one kept. In
-        both routines that come with the installation are there, unless they are left out.
-      settled: from the beginning of the cold call until optimised code runs.
+      firsts: first calls, one for each process: `cold` with an empty cache on disk, `warm` with
+        what the cold one kept; in both routines that come with the installation are there, unless
+        they are left out. `settled`: from the beginning of the cold call until optimised code runs.
+      cold, warm, settled: their medians.
       steady: the median of later calls; least: the shortest of them.
       beside: the mean of calls beside so many busy processes; 0: alone.
       peak: bytes that a call adds to the resident ones at most.
       error: what it failed with; then there is nothing else.
     """
 
-    cold: float = float("nan")
-    settled: float = float("nan")
-    warm: float = float("nan")
+    firsts: dict[str, list[float]] = field(
+        default_factory=lambda: {"cold": [], "settled": [], "warm": []}
+    )
     steady: float = float("nan")
     least: float = float("nan")
     beside: dict[int, float] = field(default_factory=dict)
     peak: float | None = None
     error: str | None = None
+
+    @property
+    def cold(self) -> float:
+        return self._first("cold")
+
+    @property
+    def settled(self) -> float:
+        return self._first("settled")
+
+    @property
+    def warm(self) -> float:
+        return self._first("warm")
+
+    def _first(self, what: str) -> float:
+        taken = self.firsts[what]
+        return statistics.median(taken) if taken else float("nan")
 
 
 @dataclass
@@ -151,20 +168,29 @@ def measured(
     installed_routines: bool = True,
 ) -> Iterator[Measured]:
     """Each program in each package (the keys; the values are interpreters that have it), asked in
-    turn: `rounds` times for `seconds` each."""
+    turn: `rounds` times for `seconds` each, and for its first calls in as many processes with an
+    empty cache on disk, and as many that find what those kept."""
     with TemporaryDirectory() as directory, ExitStack() as stack:
-        begin = lambda package, python: stack.enter_context(
-            Worker(package, python, directory, installed_routines)
-        )
-        cold = {package: begin(package, python) for package, python in pythons.items()}
-        done = [_measure_alone(cold, PROGRAMS[n], directory, seconds, rounds) for n in names]
-        warm = {package: begin(package, python) for package, python in pythons.items()}
-        for each in done:
-            _measure_warm(warm, each, directory)
+        begin = lambda turn: {
+            package: Worker(package, python, str(Path(directory, str(turn))), installed_routines)
+            for package, python in pythons.items()
+        }
+        staying = begin(0)
+        for worker in staying.values():
+            stack.enter_context(worker)
+        done = [_measure_alone(staying, PROGRAMS[n], directory, seconds, rounds) for n in names]
+        for turn in range(rounds):
+            for what in ("cold", "warm") if turn else ("warm",):
+                with ExitStack() as leaving:
+                    workers = begin(turn)
+                    for worker in workers.values():
+                        leaving.enter_context(worker)
+                    for each in done:
+                        _measure_first(workers, each, what, directory)
         for count in BUSY:
             with busy(count):
                 for each in done:
-                    _measure_beside(cold, each, count, seconds)
+                    _measure_beside(staying, each, count, seconds, rounds)
         yield from done
 
 
@@ -173,7 +199,6 @@ def _measure_alone(
 ) -> Measured:
     each = Measured(program, {package: Figures() for package in workers})
     files = [Path(directory, f"{package}.npz") for package in workers]
-    calls: dict[str, list[float]] = {package: [] for package in workers}
     for (package, worker), file in zip(workers.items(), files, strict=True):
         file.unlink(missing_ok=True)
         try:
@@ -182,37 +207,48 @@ def _measure_alone(
             each.figures[package].error = str(error)
             continue
         figures = each.figures[package]
-        figures.cold, figures.settled = made["first"], made["settled"]
+        figures.firsts["cold"].append(made["first"])
+        figures.firsts["settled"].append(made["settled"])
         figures.peak = made["peak"]
-    for _ in range(rounds):
-        for package, figures in each.figures.items():
-            if figures.error is None:
-                calls[package] += workers[package].ask("time", program.name, seconds)
-    for package, taken in calls.items():
-        if taken:
-            figures = each.figures[package]
-            figures.steady, figures.least = statistics.median(taken), min(taken)
-            figures.beside[0] = statistics.fmean(taken)
+    for package, taken in _calls(workers, each, seconds, rounds).items():
+        figures = each.figures[package]
+        figures.steady, figures.least = statistics.median(taken), min(taken)
+        figures.beside[0] = statistics.fmean(taken)
     if len(files) == 2:
         each.difference = difference(files)
     print(f"{program.name}: {line(each)}", flush=True)
     return each
 
 
-def _measure_warm(workers: Mapping[str, Worker], each: Measured, directory: str) -> None:
+def _calls(
+    workers: Mapping[str, Worker], each: Measured, seconds: float, rounds: int
+) -> dict[str, list[float]]:
+    """What calls took, by package."""
+    calls: dict[str, list[float]] = {p: [] for p, f in each.figures.items() if f.error is None}
+    for _ in range(rounds):
+        for package, taken in calls.items():
+            taken += workers[package].ask("time", each.program.name, seconds)
+    return calls
+
+
+def _measure_first(
+    workers: Mapping[str, Worker], each: Measured, what: str, directory: str
+) -> None:
     for package, worker in workers.items():
-        if each.figures[package].error is None and each.program.compiled:
+        figures = each.figures[package]
+        if figures.error is None and (each.program.compiled or what == "cold"):
             made = worker.ask("make", each.program.name, str(Path(directory, "again.npz")))
-            each.figures[package].warm = made["first"]
+            figures.firsts[what].append(made["first"])
+            if what == "cold":
+                figures.firsts["settled"].append(made["settled"])
             worker.ask("drop", each.program.name)
 
 
 def _measure_beside(
-    workers: Mapping[str, Worker], each: Measured, count: int, seconds: float
+    workers: Mapping[str, Worker], each: Measured, count: int, seconds: float, rounds: int
 ) -> None:
-    for package, worker in workers.items():
-        if each.figures[package].error is None and each.program.compiled:
-            taken = worker.ask("time", each.program.name, seconds)
+    if each.program.compiled:
+        for package, taken in _calls(workers, each, seconds, rounds).items():
             each.figures[package].beside[count] = statistics.fmean(taken)
 
 

@@ -72,11 +72,11 @@ each package: the machine code of JAX's wheel, and pyjax's library routines wher
 ahead (`pyjax precompile`); *settled*: from the beginning of the cold call until optimised code
 runs, which LLVM makes on another thread when pyjax's first call has its result; *warm*: the first
 call of a process after the cold one, of JAX with its cache on disk, too, and *warm / cold*: pyjax's
-beside JAX's cold call, as where JAX has no cache, which is off unless it is asked for; *peak*: what
-one call adds to the resident memory (at least 1 MiB); *beside n*: the mean of calls beside n
-processes that compute all the time; *stretch n*: how many times as long as alone that is, for pyjax
-and for JAX. Programs that are not compiled as a
-whole have no *warm* and no *beside*.
+beside JAX's cold call, as where JAX has no cache, which is off unless it is asked for. Of these the
+median of as many processes as calls have turns. *peak*: what one call adds to the resident memory
+(at least 1 MiB); *beside n*: the mean of calls beside n processes that compute all the time;
+*stretch n*: how many times as long as alone that is, for pyjax and for JAX. Programs that are not
+compiled as a whole have no *warm* and no *beside*.
 """
 
 
