@@ -184,7 +184,8 @@ class AbstractKernelEmitter(InLanes):
         if isinstance(atom, Var | Parameter):
             return self.vars.get(atom, "0")
         if isinstance(atom, Value):
-            return w.as_index(register_type(atom.type), self.scalar(atom))
+            never_negative = atom.bounds is not None and atom.bounds[0] >= 0
+            return w.as_index(register_type(atom.type), self.scalar(atom), never_negative)
         assert isinstance(atom, QUOTIENTS)
         inner = self.uniform(atom.index)
         divisor = atom.divisor

@@ -16,6 +16,7 @@ _SCALARS = {"float": "ss", "double": "sd"}
 _REGISTER_BITS = (512, 256, 128)
 # The larger or the smaller, with the sign of what was found.
 _SELECTIONS = {"maximum": 0b0101, "minimum": 0b0100}
+_UNORDERED = 3  # of two numbers: one is NaN
 
 
 def extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str) -> str:
@@ -23,7 +24,11 @@ def extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str) -> str:
     width = _register_width(w, ty)
     if width is None:
         return w.intrinsic(name, ty, a, b)
-    ordered = _ordered(w, ty, a, b, name, width)
+    if ty[0] != "<":
+        return _scalar_extreme(w, ty, a, b, name)
+    ordered = by_registers(
+        w, ty, width, lambda part, x, y: _range(w, part, x, y, name, width), (ty, a), (ty, b)
+    )
     return w.select(w.cmp("uno", ty, a, b), ty, w.op("fadd", ty, a, b), ordered)
 
 
@@ -61,16 +66,6 @@ def _register_width(w: FunctionWriter, ty: str) -> int | None:
     return next((width for width in _REGISTER_BITS if total % width == 0), None)
 
 
-def _ordered(w: FunctionWriter, ty: str, a: str, b: str, name: str, width: int) -> str:
-    if ty[0] != "<":
-        register = vector(element(ty), width // bits_of(ty))
-        x, y = (w.insert(register, const(register, 0), v, 0) for v in (a, b))
-        return w.extract(register, _scalar_range(w, register, x, y, name), 0)
-    return by_registers(
-        w, ty, width, lambda part, x, y: _range(w, part, x, y, name, width), (ty, a), (ty, b)
-    )
-
-
 def _range(w: FunctionWriter, ty: str, a: str, b: str, name: str, width: int) -> str:
     intrinsic = f"llvm.x86.avx512.mask.range.{SUFFIXES[element(ty)]}.{width}"
     every = f"i{max(8, lanes(ty))}"
@@ -85,12 +80,22 @@ def _range(w: FunctionWriter, ty: str, a: str, b: str, name: str, width: int) ->
     )
 
 
-def _scalar_range(w: FunctionWriter, ty: str, a: str, b: str, name: str) -> str:
-    intrinsic = f"llvm.x86.avx512.mask.range.{_SCALARS[element(ty)]}"
-    w.module.declare(intrinsic, ty, [ty, ty, ty, "i8", "i32", "i32"])
-    return w.pure(
-        f"call {ty} @{intrinsic}({ty} {a}, {ty} {b}, {ty} {const(ty, 0)}, i8 -1, "
-        f"i32 {_SELECTIONS[name]}, i32 {CURRENT_ROUNDING})",
-        a,
-        b,
-    )
+def _scalar_extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str) -> str:
+    """The three instructions by name, on vectors of which they take the first element: of scalar
+    operations LLVM makes a blend more, and a second load of each operand that is in memory."""
+    register = vector(ty, _REGISTER_BITS[-1] // bits_of(ty))
+    x, y = (w.insert(register, "poison", v, 0) for v in (a, b))
+
+    def first(result: str, instruction: str, *more: tuple[str, str]) -> str:
+        full = f"llvm.x86.avx512.mask.{instruction}"
+        operands = [(register, x), (register, y), *more, ("i32", str(CURRENT_ROUNDING))]
+        w.module.declare(full, result, [type for type, _ in operands])
+        text = ", ".join([f"{type} {value}" for type, value in operands])
+        return w.pure(f"call {result} @{full}({text})", x, y, *[value for _, value in more])
+
+    kind, every, nothing = _SCALARS[ty], ("i8", "-1"), (register, const(register, 0))
+    selection = ("i32", str(_SELECTIONS[name]))
+    unordered = first("i8", f"cmp.{kind}", ("i32", str(_UNORDERED)), every)
+    ordered = first(register, f"range.{kind}", nothing, every, selection)
+    known = first(register, f"add.{kind}.round", (register, ordered), ("i8", unordered))
+    return w.extract(register, known, 0)

@@ -77,10 +77,13 @@ class IndexArithmetic:
             return str(max(int(a), int(b)))
         return self.intrinsic("smax", self.index, a, b)
 
-    def as_index(self, ty: str, a: str) -> str:
+    def as_index(self, ty: str, a: str, never_negative: bool = False) -> str:
+        """A signed integer as an index. One that is never negative is free to extend where it was
+        computed."""
         if ty == self.index:
             return a
-        opcode = "sext" if bits_of(ty) < bits_of(self.index) else "trunc"
+        extension = "zext" if never_negative else "sext"
+        opcode = extension if bits_of(ty) < bits_of(self.index) else "trunc"
         return self.cast(opcode, ty, a, self.index)
 
     def gep(self, elem_ty: str, ptr: str, index: str | int) -> str:

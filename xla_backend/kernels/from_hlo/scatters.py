@@ -25,7 +25,6 @@ P = PrimitiveType
 _MAX_BLOCKS = 16
 _UPDATES_PER_ELEMENT = 4
 _MANY_UPDATES = 1 << 17
-_FEW_ELEMENTS = 1 << 12
 
 
 def fill_from(e: ElementalEmitter, source: Instruction, output: Buffer, number: int) -> None:
@@ -110,22 +109,8 @@ def _scatter_windows(
     target, inside = scatter_target(e, node, at)
     if inside is not False:
         guard = None if inside is None or inside is True else inside
-        again = _stores_again(node)
-        combine_into(e, node, list(outputs), tuple(at), target, guard, base, again)
+        combine_into(e, node, list(outputs), tuple(at), target, guard, base)
     close_loops(e, len(order))
-
-
-def _stores_again(node: Instruction) -> bool:
-    """Whether a number that is dropped stores what is there again, in place of a jump: extremes of
-    single floats take 0.65 of the time in few elements, 1.1 in ten thousand. (Sums have less to
-    wait for, and integers take as long.)"""
-    inputs, _, _ = scatter_operands(node)
-    if len(inputs) > 1 or inputs[0].shape.num_elements > _FEW_ELEMENTS:
-        return False
-    if attrs(node).update_window_dims or attrs(node).unique_indices:
-        return False
-    extremes = (Opcode.MAXIMUM, Opcode.MINIMUM)
-    return inputs[0].shape.element_type in (P.F32, P.F64) and monoid(node.called[0]) in extremes
 
 
 def _combined_in_any_grouping(node: Instruction) -> Opcode | None:
@@ -243,10 +228,9 @@ def combine_into(
     target: Sequence[Index],
     guard: Value | None,
     base: Index = ZERO,
-    again: bool = False,
 ) -> None:
     """Combine one element of each of the updates of a scatter into its place; the arrays begin at
-    `base` of the outputs. `again`: where the guard does not hold, what is there is stored again."""
+    `base` of the outputs."""
     operands, _, updates = scatter_operands(node)
     linear = base + e.place(target, operands[0].shape.dimensions)
     new = [e.value(u, at) for u in updates]
@@ -258,11 +242,8 @@ def combine_into(
             e.load(output, linear, u.shape.element_type, mutable=True) if reads else n
             for output, u, reads, n in zip(outputs, updates, reads_old(node), new)
         ]
-    for output, result, before in zip(outputs, combined(e, node, old, new), old):
-        if again and guard is not None:
-            e.store(output, linear, e.select(guard, result, before))
-        else:
-            e.store(output, linear, result, guard)
+    for output, result in zip(outputs, combined(e, node, old, new)):
+        e.store(output, linear, result, guard)
 
 
 def reads_old(node: Instruction) -> list[bool]:

@@ -452,10 +452,11 @@ class Access:
             for i, raw in enumerate(raws):
                 w.store(stored, raw, w.gep(stored, base, self.e.uniform(s.index + i)))
 
-        if guard is None:
+        condition = "true" if guard is None else e.get(guard)
+        if condition == "true":
             write()
             return
-        with w.if_(e.get(guard)):
+        with w.if_(condition):
             write()
 
     def _interleaved(

@@ -34,6 +34,7 @@ from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
+from xla_backend.targets.cpu.guarded_tails import guarded_tail
 from xla_backend.targets.cpu.short_row_reads import (
     columns,
     lanes_that_fit,
@@ -194,6 +195,22 @@ class KernelEmitter(AbstractKernelEmitter):
         self.streaming = loop.var if self.vector_var is not None and loop.carries else None
         super().serial_loop(loop)
         self.streaming = before
+
+    def _round(
+        self, carries: Sequence[Carry], texts: Sequence[str], body: Sequence[Statement]
+    ) -> list[str]:
+        """Where a body ends with a store under a guard, as that of a scatter does, what only the
+        store needs is behind the jump, too."""
+        tail = guarded_tail(body) if self.vector_var is None and not carries else None
+        if tail is None:
+            return super()._round(carries, texts, body)
+        self.emit(body[: tail.start])
+        condition = self.get(tail.guard)
+        with self.w.if_(condition, likely=True):
+            self.bind(tail.guard, "true")
+            self.emit(body[tail.start :])
+        self.bind(tail.guard, condition)
+        return []
 
     def _whole_rows(self, loop: Loop) -> dict[Load, str]:
         """What the loads of a loop in lanes get that read whole rows together."""
