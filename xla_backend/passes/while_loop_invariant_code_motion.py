@@ -24,6 +24,7 @@ _STAYS = frozenset(
         Opcode.COPY,
     }
 )
+_RESHAPED = frozenset({Opcode.RESHAPE, Opcode.BITCAST})
 _WORTH_ELEMENTS = 16
 
 
@@ -32,7 +33,8 @@ class WhileLoopInvariantCodeMotion(HloPass):
 
     Why: a matrix product or an exponential of weights inside a scan is done once instead of in each
     step. Cheap operations stay: fused, they cost less than reading their result from memory, unless
-    their reader is a library call, which needs an array.
+    their reader is a library call, which needs an array, or a scatter, which goes through its
+    updates one by one, without vectors.
     Needs: call graph flattened, tuples simplified.
     Leaves: no expensive invariant operation in a body whose state is a flat tuple.
     """
@@ -72,8 +74,12 @@ def _worth_hoisting(loop: Instruction) -> list[Instruction]:
         if node in invariant
         and node.opcode not in _FREE
         and node.shape.num_elements >= _WORTH_ELEMENTS
-        and any(user not in invariant for user in node.users)
-        and (_is_expensive(node, invariant) or _is_read_as_array(node, invariant))
+        and (
+            _is_read_as_array(node, invariant)
+            or (
+                any(user not in invariant for user in node.users) and _is_expensive(node, invariant)
+            )
+        )
     ]
 
 
@@ -96,8 +102,11 @@ def _is_expensive(node: Instruction, invariant: set[Instruction]) -> bool:
 
 
 def _is_read_as_array(node: Instruction, invariant: set[Instruction]) -> bool:
+    """Whether something that varies and is not fused reads the node, as it is or reshaped."""
     return any(
-        user not in invariant and not is_fusible(user) and user.opcode not in _FREE
+        user.opcode in _RESHAPED and _is_read_as_array(user, invariant)
+        if user in invariant
+        else not is_fusible(user) and user.opcode not in _FREE
         for user in node.users
     )
 

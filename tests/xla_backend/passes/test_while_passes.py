@@ -110,6 +110,55 @@ def test_other_work_stays(body, following):
     )
 
 
+PLACES = """
+cond {
+  t = (s32[], f32[9], s32[64], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+least {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT m = f32[] minimum(a, b)
+}
+
+body {
+  t = (s32[], f32[9], s32[64], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[9] get-tuple-element(t), index=1
+  p = s32[64] get-tuple-element(t), index=2
+  u = f32[64] get-tuple-element(t), index=3
+  k = s32[64] negate(p)
+  places = s32[64,1] reshape(k)
+  r = f32[9] scatter(x, places, u), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=least
+  ROOT n = (s32[], f32[9], s32[64], f32[64]) tuple(next, r, p, u)
+}
+
+ENTRY main {
+  x = f32[9] parameter(0)
+  p = s32[64] parameter(1)
+  u = f32[64] parameter(2)
+  start = s32[] constant(0)
+  t = (s32[], f32[9], s32[64], f32[64]) tuple(start, x, p, u)
+  l = (s32[], f32[9], s32[64], f32[64]) while(t), condition=cond, body=body
+  ROOT r = f32[9] get-tuple-element(l), index=1
+}
+"""
+
+
+def test_what_a_scatter_reads_reshaped_moves_out():
+    module = check_pass(WhileLoopInvariantCodeMotion(), PLACES)
+    (loop_node,) = [n for n in module.entry.instructions if n.opcode is Opcode.WHILE]
+    assert Opcode.NEGATE not in [n.opcode for n in loop_node.called[1].instructions]
+    assert Opcode.NEGATE in [n.opcode for n in module.entry.instructions]
+    assert not WhileLoopInvariantCodeMotion().run(module)
+
+
 @pytest.mark.parametrize("trips", [0, 1, 7])
 def test_trip_count_is_written_down(trips):
     text = loop("", "v, u", trips)
