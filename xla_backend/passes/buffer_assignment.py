@@ -21,7 +21,6 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_values import BufferSet, BufferValues
 from xla_backend.passes.fusion_records import epilogue_record
-from xla_backend.passes.output_fusion import is_output_fusion
 
 ALIGNMENT = 64
 
@@ -117,17 +116,16 @@ def assign_buffers(module: HloModule) -> BufferAssignment:
 
 
 def _reuse_dying_operands(analysis: BufferValues) -> None:
-    """Let elementwise fusions write over an operand of equal size that nobody reads afterwards."""
+    """Let elementwise fusions write over an operand of equal size that nobody reads afterwards, so
+    that what leads to an output is computed in the output's memory."""
     for node, leaves in analysis.leaves.items():
         if node.opcode is not Opcode.FUSION:
             continue
         linear = _reusable_operands(analysis, node)
         if not linear:
             continue
-        # A product is added to memory only where the other term has the memory of the sum.
-        adds = is_output_fusion(node)
         for view in leaves:
-            if view is None or (view.value.buffer.output is not None and not adds):
+            if view is None:
                 continue
             for number in linear:
                 operand = analysis.leaves[node.operands[number]][0]

@@ -178,6 +178,32 @@ def test_temporaries_share_the_arena():
     assert assignment.temp_size <= 2 * 4032
 
 
+def test_what_leads_to_an_output_is_in_its_memory():
+    """The numbers that are sorted are read once more, for the result that has their size."""
+    module, assignment, _ = run(
+        """HloModule m
+        less {
+          a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT l = pred[] compare(a, b), direction=LT
+        }
+        ENTRY main {
+          p = f32[640] parameter(0)
+          e = f32[640] tan(p)
+          s = f32[640] sort(e), dimensions={0}, to_apply=less
+          least = f32[1] slice(s), slice={[0:1]}
+          one = f32[] reshape(least)
+          all = f32[640] broadcast(one), dimensions={}
+          ROOT r = f32[640] subtract(e, all)
+        }"""
+    )
+    large = [
+        n for n in module.entry.instructions if n.shape.is_array and n.shape.num_elements == 640
+    ]
+    kinds = [assignment.slices[n][0].kind for n in large]
+    assert kinds.count(BufferKind.OUTPUT) == 2 and kinds.count(BufferKind.TEMP) == 1
+
+
 def test_unscheduled_module_is_refused():
     module = parse_module("HloModule m\n\nENTRY main {\n ROOT p = f32[] parameter(0)\n}\n")
     with pytest.raises(HloError, match="no schedule"):

@@ -27,7 +27,7 @@ from xla_backend.targets.cpu.threaded.program_table import program_table
 # Instructions of the smallest program; two and four times as many follow.
 SIZE = 160
 # Larger where limits (members of a fusion, instructions of a function) are reached later.
-SIZES = {"reductions": 320, "scatters": 320}
+SIZES = {"chain": 320, "reductions": 320, "scatters": 320}
 # What the second step adds, at most, for each line that the first one adds: 2 is linear.
 ALLOWED = 2.5
 # Passes that do less than this, at the largest size, are not looked at.
