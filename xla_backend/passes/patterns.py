@@ -106,3 +106,10 @@ def binary_reducer(computation: Computation) -> Opcode | None:
 
 def drop_ones(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d for d in dims if d != 1)
+
+
+def read_leaves(node: Instruction) -> list[int]:
+    """The arrays of a tuple that something reads."""
+    if node.is_root or any(u.opcode is not Opcode.GET_TUPLE_ELEMENT for u in node.users):
+        return list(range(len(node.shape.flatten())))
+    return sorted({u.tuple_index for u in node.users})

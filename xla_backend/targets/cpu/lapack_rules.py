@@ -14,6 +14,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.passes.patterns import read_leaves
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Step, aligned
 from xla_backend.program.routines import Kind
@@ -99,6 +100,15 @@ _LARGE: Mapping[str, Callable[[int, int], tuple[int, int]]] = {
     "getrf": lambda m, n: (m * MOST_LANES, m * n),
     "geqrf": lambda m, n: (work_elements(m, n), m * BLOCK),
     "orgqr": lambda m, n: (work_elements(m, n), m * BLOCK),
+}
+
+
+# Options that ask for vectors, and the results that these are.
+_VECTORS: Mapping[str, Sequence[tuple[str, frozenset[str]]]] = {
+    "syevd": [("mode", frozenset({"vectors"}))],
+    "gesdd": [("mode", frozenset({"u", "vh"}))],
+    "gees": [("mode", frozenset({"vectors"}))],
+    "geev": [("compute_left", frozenset({"vl"})), ("compute_right", frozenset({"vr"}))],
 }
 
 
@@ -214,6 +224,11 @@ def _lapack_step(
     chosen = {key: options.get(key, default) for key, default in routine.options.items()}
     if name == "gesdd" and not _has_factors(sizes, chosen):
         return []
+    found = [array.name for array in routine.arrays[len(operands) :]]
+    read = {found[leaf] for leaf in read_leaves(node)}
+    for option, vectors in _VECTORS.get(name, ()):
+        if not vectors & read:
+            chosen[option] = ord("N")
     if name == "gehrd":
         chosen = {"low": chosen["low"] or 1, "high": chosen["high"] or sizes["n"]}
     if name == "gtsv" and sizes["n"] == 1:

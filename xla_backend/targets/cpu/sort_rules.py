@@ -17,6 +17,7 @@ from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import BufferRole, Kernel
+from xla_backend.passes.patterns import read_leaves
 from xla_backend.passes.sort_keys import SortKey, sort_keys
 from xla_backend.passes.sort_readers import most_read
 from xla_backend.program.build import ProgramBuilder
@@ -54,7 +55,7 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
         ends = builder.slice(node.operands[0]), builder.slice(node)
         operands = (*ends, *layout, flags, lo, hi)
         return [Library(node.name, cycles, f"sort_{shape.element_type}", operands)]
-    read = _read_leaves(node)
+    read = read_leaves(node)
     # Of 64 bits, too, where a routine for keys writes it.
     kinds = (P.S32,) if keys is None else (P.S32, P.S64)
     order = next((leaf for leaf in read if _is_order(node, leaf, kinds)), None)
@@ -115,14 +116,6 @@ def _is_order(node: Instruction, leaf: int, kinds: tuple[PrimitiveType, ...]) ->
     return given.shape.element_type in kinds and _are_places(given, node)
 
 
-def _read_leaves(node: Instruction) -> list[int]:
-    """The arrays of the result that anyone reads."""
-    every = list(range(len(node.operands)))
-    if node.is_root or any(u.opcode is not Opcode.GET_TUPLE_ELEMENT for u in node.users):
-        return every
-    return sorted({u.tuple_index for u in node.users})
-
-
 def _first_of_rows(
     builder: ProgramBuilder,
     node: Instruction,
@@ -139,7 +132,7 @@ def _first_of_rows(
     operands = (operand, permutation, outer, n, first, flags)
     found = Library(node.name, cycles, routine, operands)
     gathers = [
-        _gather(builder, node, leaf, permutation, layout, first) for leaf in _read_leaves(node)
+        _gather(builder, node, leaf, permutation, layout, first) for leaf in read_leaves(node)
     ]
     return [found, *gathers]
 

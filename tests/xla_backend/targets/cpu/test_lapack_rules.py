@@ -1,6 +1,7 @@
 """Calls of LAPACK in programs of the CPU: native code makes them, and gives what SciPy gives."""
 
 import ctypes
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.jit import Address
 from xla_backend.llvm.target import host_target
+from xla_backend.program.ir import Library
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
 from xla_backend.runtime.host_libraries.lapack_functions import lapack_address
 from xla_backend.runtime.host_libraries.lent_threads import blas
@@ -116,6 +118,40 @@ def test_the_contract_is_scipy_s():
         strict=True,
     ):
         np.testing.assert_array_equal(emulated, wanted)
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+@pytest.mark.parametrize(
+    "name, read, letter",
+    [
+        ("syevd", "w", "N"),
+        ("syevd", "vectors", "V"),
+        ("gesdd", "s", "N"),
+        ("gesdd", "vh", "S"),
+        ("gees", "triangle", "N"),
+        ("geev", "vl", "V"),
+    ],
+)
+def test_vectors_that_nobody_reads_are_not_computed(name, read, letter, t):
+    sizes, options = CASES[name][0]
+    routine = LAPACK[name, t]
+    names = [a.name for a in routine.writes if not a.optional]
+    leaf = names.index(read)
+    text = hlo(name, t, sizes, options, 2).replace("ROOT ", "")
+    shape = re.search(r"%r = \((.*)\) custom-call", text)[1].split(", ")[leaf]
+    text = text[: text.rindex("}")] + f"  ROOT %x = {shape} get-tuple-element(%r), index={leaf}\n}}"
+    given = drawn(name, t, sizes, 2)
+    program = compiled(text)
+    (step,) = [s for s in program.program.steps if isinstance(s, Library)]
+    told = dict(zip(routine.numbers, step.operands))
+    options = {
+        key: chr(told[key]) for key in told if key in ("mode", "compute_left", "compute_right")
+    }
+    assert options.pop("compute_left" if name == "geev" else "mode") == letter
+    assert set(options.values()) <= {"N"}
+    (expected,) = xla_backend.compile(parse_module(text), "interpreter").execute(given)
+    (result,) = program.run_arrays(given)
+    np.testing.assert_allclose(result, expected, rtol=TOLERANCE[t], atol=10 * TOLERANCE[t])
 
 
 @pytest.mark.parametrize("name", ["geqp3", "gesdd", "geev"])
