@@ -70,6 +70,8 @@ def _extreme(w: FunctionWriter, ty: str, a: str, b: str, name: str, predicate: s
     """NaN propagates and -0 < 0. One comparison does where an operand is a constant number."""
     if a[0] != "%":
         a, b = b, a
+    if b == const(ty, -INF if name == "maximum" else INF):
+        return a  # where a reduction begins
     zeros = {const(ty, 0.0), const(ty, -0.0)}
     unordered = b[0] == "%" or b[0] == "<" or is_nan(b)
     if unordered or (b in zeros and name == "minimum"):

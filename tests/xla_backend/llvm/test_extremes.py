@@ -5,8 +5,10 @@ import pytest
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
+from xla_backend.llvm.elemental import EMITTERS
 from xla_backend.llvm.extremes import extreme
 from xla_backend.llvm.target import make_target
+from xla_backend.llvm.types import const
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.compiler import compile_module
 
@@ -63,6 +65,18 @@ def test_which_instruction(cpu: str, ty: str, instruction: str) -> None:
     text = module.to_text()
     for part in instruction.split(" "):
         assert part in text
+
+
+@pytest.mark.parametrize("name, start", [("maximum", -np.inf), ("minimum", np.inf)])
+@pytest.mark.parametrize("ty", ["float", "<16 x float>"])
+def test_where_a_reduction_begins_is_no_instruction(ty: str, name: str, start: float) -> None:
+    module = ModuleWriter(make_target("x86_64-unknown-linux-gnu", "x86-64-v4"))
+    w = module.function("f.", [(ty, "x")], ty)
+    operator = EMITTERS[name]
+    assert (
+        operator(w, ty, "%x", const(ty, start)) == operator(w, ty, const(ty, start), "%x") == "%x"
+    )
+    assert operator(w, ty, "%x", const(ty, -start)) != "%x"
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
