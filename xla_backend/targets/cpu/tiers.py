@@ -26,6 +26,7 @@ from xla_backend.persistent.settings import settings_to_keep, under_settings
 from xla_backend.process import later
 from xla_backend.process.later import Later
 from xla_backend.process.no_collections import without_collections
+from xla_backend.program.ir import Program, While, all_steps
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.compiler import (
     Planned,
@@ -52,6 +53,8 @@ _MOST_WAITING = 64
 # LLVM is left alone so long after a program was made: its first run has both processors, and the
 # interpreter's lock when it comes back.
 _FIRST_RUN = 0.02
+# The same, if nobody knows how long that run is: it may wait for optimised code to be run anew.
+_UNKNOWN_RUN = 0.005
 # What optimised code and its stages take, until it is known: bytes for an instruction, the median
 # of the benchmarks' programs.
 _BYTES = 2_100
@@ -110,6 +113,13 @@ def _first_code(planned: Planned, options: CompileOptions) -> ProgramCode | None
     return first_code(planned.program, options, target_for(options))
 
 
+def _has_any_rounds(program: Program) -> bool:
+    """Whether nobody knows how many rounds one of its loops has."""
+    blocks = (program.steps, *program.procedures.values())
+    every = [step for steps in blocks for step in all_steps(steps)]
+    return any(isinstance(step, While) and step.trips is None for step in every)
+
+
 class _Dropped(Exception):
     """Nobody wants the code any more."""
 
@@ -146,7 +156,9 @@ class _Rest:
         """Have it done for an executable; whether there is a thread for that."""
         self._executable = weakref.ref(executable)
         try:
-            self._piece.begin(_FIRST_RUN)
+            self._piece.begin(
+                _UNKNOWN_RUN if _has_any_rounds(self._planned.program) else _FIRST_RUN
+            )
         except RuntimeError:
             return False
         executable.optimising = self._piece.finish

@@ -19,6 +19,7 @@ from xla_backend.llvm.jit import Library
 from xla_backend.llvm.target import host_target
 from xla_backend.program.ir import If, Program, While, all_steps
 from xla_backend.runtime.custom_calls import register_custom_call
+from xla_backend.targets.cpu import tiers
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.program_code import ProgramCode
@@ -535,6 +536,12 @@ SUM = """x = f32[N,64] parameter(0)
   r = f32[64] reduce(y, z), dimensions={0}, to_apply=add
   ROOT s = f32[64] tanh(r)"""
 
+SCATTER = """x = f32[100000] parameter(0)
+  at = s32[400000,1] parameter(1)
+  y = f32[400000] parameter(2)
+  ROOT r = f32[100000] scatter(x, at, y), update_window_dims={}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"""
+
 
 @pytest.mark.parametrize(
     ("body", "called", "worth"),
@@ -543,9 +550,26 @@ SUM = """x = f32[N,64] parameter(0)
         (SUM.replace("N", "400000"), ADD, False),  # takes long
         (LOOP.replace("ROUNDS", "constant(16)"), COUNTED.replace("LAST", "16"), True),
         (LOOP.replace("ROUNDS", "constant(16)"), COUNTED.replace("LAST", "3000000"), False),
-        (LOOP.replace("ROUNDS", "parameter(1)"), COUNT, False),  # nobody knows
+        (LOOP.replace("ROUNDS", "parameter(1)"), COUNT, True),  # it leaves off
+        (SCATTER, ADD, True),
     ],
 )
 def test_what_is_worth_it(body: str, called: str, worth: bool):
     program = compile_module(module_of(body, called)).program
     assert is_worth_it(program_table(program, host_target())) == worth
+
+
+def test_threads_are_part_of_what_is_worth_it():
+    program = compile_module(module_of(SUM.replace("N", "40000"), ADD)).program
+    one, two = [program_table(program, host_target(), threads=n) for n in (1, 2)]
+    assert 0.4 < two.cycles / one.cycles < 0.7
+    assert one.assembler.object() == two.assembler.object()
+
+
+def test_llvm_begins_early_where_nobody_knows_how_long_a_run_is():
+    unknown, known = [
+        compile_module(module_of(LOOP.replace("ROUNDS", "parameter(1)"), called)).program
+        for called in (COUNT, COUNTED.replace("LAST", "16"))
+    ]
+    assert tiers._has_any_rounds(unknown)
+    assert not tiers._has_any_rounds(known)

@@ -71,9 +71,14 @@ class Frame:
 
 
 class Assembler:
-    """The table of one program."""
+    """The table of one program.
+
+    Attributes:
+      operations: how many of its instructions are elementwise operations. Who writes one counts it.
+    """
 
     def __init__(self) -> None:
+        self.operations = 0
         self._words: list[Word] = []
         self._constants: dict[tuple[bytes, int], Label] = {}
         self._exports: dict[str, Label] = {}

@@ -19,8 +19,9 @@ from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
 MOST_BYTES = 1 << 16
 # What reads whole vectors may read so far beyond a slot.
 _BEYOND = 128
-# What it takes to go from one instruction to the next.
-_DISPATCH_CYCLES = 8.0
+# What it takes to go from one instruction to the next, as measured over the benchmark suite: of
+# single numbers the processor has several under way, of vectors it waits for memory, too.
+_CYCLES_ALONE, _CYCLES_IN_LANES = 1.5, 5.0
 _MAX_INSTRUCTIONS = 20_000
 
 _Lines = list  # of instructions (name, operands...), labels, and lists of these
@@ -52,6 +53,7 @@ class Code:
         self.asm = asm
         self.frame = frame
         self.cycles = 0.0
+        self._dispatch = _CYCLES_ALONE
         self._first: _Lines = []  # what is fixed
         self._scopes = [_Scope([self._first], None, 1.0)]
         self._lines = self._scopes[0].lines
@@ -66,7 +68,7 @@ class Code:
         `cycles` are those of its own work."""
         self._lines.append((name, *operands))
         self._count += 1
-        self.cycles += self._scopes[-1].weight * (_DISPATCH_CYCLES + cycles)
+        self.cycles += self._scopes[-1].weight * (self._dispatch + cycles)
 
     def pure(
         self,
@@ -104,7 +106,7 @@ class Code:
                 depth_of[slot] = depth
         lines.append(instruction)
         self._count += 1
-        self.cycles += scopes[depth].weight * (_DISPATCH_CYCLES + cycles)
+        self.cycles += scopes[depth].weight * (self._dispatch + cycles)
 
     def fixed(self, name: str, *operands: Word, nbytes: int = 8) -> int:
         """The slot of what is the same in the whole code."""
@@ -114,12 +116,16 @@ class Code:
             found = self._known[key] = self.frame.slot(nbytes)
             self._first.append((name, found, *operands))
             self._count += 1
-            self.cycles += _DISPATCH_CYCLES
+            self.cycles += _CYCLES_ALONE
         return found
 
     def number(self, value: int) -> int:
         """The slot of a word that does not change."""
         return self.fixed("constant", value)
+
+    def count_in_lanes(self, in_lanes: bool) -> None:
+        """Let instructions that follow count as those of vectors, or of single numbers."""
+        self._dispatch = _CYCLES_IN_LANES if in_lanes else _CYCLES_ALONE
 
     # -- slots -------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from xla_backend.llvm.target import TargetInfo
 from xla_backend.process.bounded_cache import BoundedCache, made_for_good
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.ir import Program
+from xla_backend.runtime.host_threads import available_threads
 from xla_backend.targets.cpu.code_interface import host_call_symbol
 from xla_backend.targets.cpu.program_code import ProgramCode
 from xla_backend.targets.cpu.program_facts import program_facts
@@ -35,8 +36,9 @@ def first_code(program: Program, options: CompileOptions, target: TargetInfo) ->
     for that, and it takes less time than to compile the optimised code."""
     if options.profiled_runs or options.overlap_collectives or options.fast_math:
         return None
+    threads = min(options.num_threads or available_threads(), available_threads())
     try:
-        table = _table(program, target)
+        table = _table(program, target, threads=threads)
     except NoThreadedCode:
         return None
     library = kernel_library(target, threads=options.num_threads)
@@ -74,9 +76,10 @@ def _table(
     program: Program,
     target: TargetInfo,
     kernels: Callable[[Assembler, TargetInfo], Kernels] = KernelTables,
+    threads: int = 1,
 ) -> ProgramTable:
     """A program's table, all of whose instructions there are."""
-    table = program_table(program, target, kernels)
+    table = program_table(program, target, kernels, threads)
     for name in table.symbols:
         if name.startswith(names.PREFIX) and group_of(name) is None:
             raise NoThreadedCode(f"no instruction {name.removeprefix(names.PREFIX)}")

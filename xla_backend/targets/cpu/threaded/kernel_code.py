@@ -127,6 +127,7 @@ class KernelCode(MemoryCode):
     def _operate(self, result: Value, name: str, operands: Sequence[Value], cycles: float) -> None:
         """An operation with one result, in as many lanes as its operands have."""
         lanes_of, env = self.lanes_of, self.env
+        self.asm.operations += 1
         lanes = 1
         for o in operands:
             if o in lanes_of:
@@ -310,7 +311,9 @@ class KernelCode(MemoryCode):
         self.vector_var = loop.var
         self.var_numbers[loop.var] = 0
         self.forget_lanes()
+        self.count_in_lanes(True)
         self.statements(loop.body)
+        self.count_in_lanes(False)
         c = loop.combination
         slots = [self.spread(v) for v in c.values] if c is not None else []
         self.vector_var = None

@@ -50,9 +50,9 @@ from xla_backend.targets.cpu.threaded.kernel_code import KernelTables, Stage
 from xla_backend.targets.cpu.threaded.program_memory import ProgramMemory, Sum
 
 # Rounds of a loop, if nobody knows how many it has; and of one in such a loop. Long loops are what
-# threaded code hurts: most programs are run anew once there is optimised code, and of the others
-# loops count as very long ones.
-_UNKNOWN_ROUNDS, _INNER_ROUNDS = 10_000, 100
+# threaded code hurts: most programs are run anew once there is optimised code, which bounds what is
+# lost, and of the others loops count as very long ones.
+_UNKNOWN_ROUNDS, _INNER_ROUNDS = 100, 10
 _ROUNDS_TO_THE_END = 1_000_000
 # What it takes to begin a kernel.
 _LAUNCH_CYCLES = 60.0
@@ -71,8 +71,8 @@ class ProgramTable(NamedTuple):
       symbols: what it refers to outside.
       bound_constants: symbol -> number of a constant that is bound by address.
       host_calls: the steps that the symbols `host_call_symbol(0)`, ... stand for.
-      cycles: what the kernels of a run take, very roughly. What routines and calls of the host take
-        is the same in optimised code.
+      cycles: how long the kernels of a run take on so many threads, very roughly. What routines and
+        calls of the host take is the same in optimised code.
     """
 
     assembler: Assembler
@@ -96,15 +96,18 @@ def program_table(
     program: Program,
     target: TargetInfo,
     kernels: Callable[[Assembler, TargetInfo], Kernels] = KernelTables,
+    threads: int = 1,
 ) -> ProgramTable:
     """The threaded code of a program, with that of its kernels.
 
+    Args:
+      threads: that are going to run it, which the code is the same for.
     Raises:
       NoThreadedCode: it does what threaded code cannot.
     """
     if program.topology.size > 1:
         raise NoThreadedCode("a program of several participants")
-    writer = _Writer(program, target)
+    writer = _Writer(program, target, threads)
     writer.write_kernels(kernels(writer.asm, target))
     writer.write_entry()
     asm, constants = writer.asm, writer.memory.bound_constants
@@ -114,8 +117,9 @@ def program_table(
 class _Writer:
     """Writes the table."""
 
-    def __init__(self, program: Program, target: TargetInfo) -> None:
+    def __init__(self, program: Program, target: TargetInfo, threads: int) -> None:
         self.program = program
+        self._threads = threads
         self.asm = Assembler()
         self.memory = ProgramMemory(program, self.asm)
         self.host_calls: list[Host] = []
@@ -215,7 +219,8 @@ class _Writer:
         addresses = [memory.address(place) for place in step.buffers]
         for stage in self._stages[step.kernel]:
             context = memory.table([memory.number(stage.subroutine), *addresses])
-            self.cycles += self._rounds * (_LAUNCH_CYCLES + stage.blocks * stage.cycles)
+            in_turn = -(-stage.blocks // self._threads)  # blocks of one thread
+            self.cycles += self._rounds * (_LAUNCH_CYCLES + in_turn * stage.cycles)
             if stage.blocks == 1:
                 asm.emit(instructions.LAUNCH, context)
             elif _SLOWER * step.cycles < LONG_KERNEL:
