@@ -52,6 +52,7 @@ class InLanes(ABC):
         var = self.vector_var
         if var is None:
             return 0
-        if any(atom is not var and self.atom_varies(atom) for atom in index.terms):
-            return None
+        for atom in index.terms:
+            if atom is not var and atom.__class__ is not Var and self.atom_varies(atom):
+                return None
         return index.coefficient(var)

@@ -12,6 +12,7 @@ from xla_backend.kernels.ir import (
     Atomic,
     AwaitArrivals,
     BoxCopy,
+    Compute,
     ExpectBytes,
     GroupProduct,
     If,
@@ -107,6 +108,8 @@ def step_of(loop: Loop) -> int:
     counts in, so that it need not multiply."""
     step = 0
     for s in walk(loop.body):
+        if s.__class__ is Compute:  # most are
+            continue
         if isinstance(s, _INDEXED):
             step = _common(s.index, loop.var, step)
             if isinstance(s, Move | AsyncCopy):

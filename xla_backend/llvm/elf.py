@@ -75,6 +75,10 @@ class ElfObject:
             elif kind == _REL:
                 self.is_plain = False
 
+    def __len__(self) -> int:
+        """Its bytes."""
+        return len(self.data)
+
     def _symbol(
         self, strings: int, name: int, info: int, _: int, section: int, value: int, size: int
     ) -> Symbol:

@@ -28,6 +28,7 @@ from xla_backend.llvm.installed_code import load_installed
 from xla_backend.llvm.kept_code import load_object, text_key
 from xla_backend.llvm.loader import can_load, load
 from xla_backend.llvm.target import host_target
+from xla_backend.llvm.word_table import WordTable
 from xla_backend.process.on_first_use import on_first_use
 
 _compile_object = on_first_use("xla_backend.llvm.objects", "compile_object")
@@ -61,7 +62,7 @@ class Library:
 
     def __init__(
         self,
-        object_code: bytes | Sequence[bytes] | Sequence[ElfObject],
+        object_code: bytes | Sequence[bytes | ElfObject | WordTable],
         symbols: Mapping[str, int] | None = None,
         keep: Iterable[object] = (),
         exports: Iterable[str] | None = None,
@@ -76,7 +77,7 @@ class Library:
           exports: the functions to look up; by default all the object defines.
         """
         codes = [object_code] if isinstance(object_code, bytes) else object_code
-        objects = [code if isinstance(code, ElfObject) else ElfObject(code) for code in codes]
+        objects = [ElfObject(code) if isinstance(code, bytes) else code for code in codes]
         tables = [code.names() for code in objects]
         defined = [name for own, _ in tables for name in own]
         inside = set(defined)

@@ -24,6 +24,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from xla_backend.llvm.elf import X86_64, ElfObject, Section
+from xla_backend.llvm.word_table import WordTable
 
 _WRITE, _ALLOCATED, _THREAD = 0x1, 0x2, 0x400
 _CODE_OR_DATA, _ZEROS, _UNWINDING = 1, 8, 0x70000001
@@ -46,7 +47,7 @@ class LoadedCode(NamedTuple):
     area: mmap.mmap
 
 
-def can_load(objects: Sequence[ElfObject]) -> bool:
+def can_load(objects: Sequence[ElfObject | WordTable]) -> bool:
     """Whether all of the objects are for this machine, and as this loader wants them."""
     return _HERE and all(
         code.machine == X86_64
@@ -57,7 +58,7 @@ def can_load(objects: Sequence[ElfObject]) -> bool:
     )
 
 
-def _is_simple(code: ElfObject, section: Section) -> bool:
+def _is_simple(code: ElfObject | WordTable, section: Section) -> bool:
     """Nothing unwinds through generated code: tables about that stay out."""
     if not section.flags & _ALLOCATED or section.kind == _UNWINDING:
         return True
@@ -71,7 +72,7 @@ def _is_simple(code: ElfObject, section: Section) -> bool:
     )
 
 
-def load(objects: Sequence[ElfObject], addresses: Mapping[str, int]) -> LoadedCode:
+def load(objects: Sequence[ElfObject | WordTable], addresses: Mapping[str, int]) -> LoadedCode:
     """Put objects into memory that can be executed, and not written any more; their variables
     behind it.
 
@@ -97,6 +98,9 @@ def load(objects: Sequence[ElfObject], addresses: Mapping[str, int]) -> LoadedCo
     for (number, index), place in places.items():
         code = objects[number]
         section = code.sections[index]
+        if isinstance(code, WordTable):
+            area[place : place + section.size] = code.content(base + place, known)
+            continue
         if section.kind != _ZEROS:
             area[place : place + section.size] = code.data[
                 section.offset : section.offset + section.size
@@ -112,7 +116,11 @@ def load(objects: Sequence[ElfObject], addresses: Mapping[str, int]) -> LoadedCo
 
 
 def _laid_out(
-    objects: Sequence[ElfObject], places: dict[tuple[int, int], int], end: int, *, written: bool
+    objects: Sequence[ElfObject | WordTable],
+    places: dict[tuple[int, int], int],
+    end: int,
+    *,
+    written: bool,
 ) -> int:
     """Where sections come, behind `end`; returns where they end."""
     for number, code in enumerate(objects):
@@ -127,7 +135,9 @@ def _laid_out(
 
 @cache  # an open library has a class of its own, which only the cycle collector frees
 def _protection() -> Any:
-    protect = ctypes.CDLL(None, use_errno=True)["mprotect"]
+    # It takes microseconds, and whoever lets go of the interpreter's lock may wait for milliseconds
+    # until a thread that compiles gives it back.
+    protect = ctypes.PyDLL(None, use_errno=True)["mprotect"]
     protect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return protect
 

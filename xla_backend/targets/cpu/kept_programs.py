@@ -370,7 +370,7 @@ class _Place(NamedTuple):
             announce(CacheEvent(Outcome.KEPT, self.name, self.key))
 
     def keep(self, code: ProgramCode, seconds: float) -> None:
-        self.keep_code(code.facts, code.objects, seconds)
+        self.keep_code(code.facts, code.files, seconds)
 
     def find(self) -> ProgramCode | None:
         """The code, if somebody has kept it meanwhile."""

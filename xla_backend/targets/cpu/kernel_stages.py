@@ -26,6 +26,7 @@ def stage_groups(kernel: Kernel) -> list[tuple[list[Statement], Loop | None]]:
 
 def _stores(s: Statement) -> bool:
     """Whether a statement, or one inside it, writes to memory."""
-    if isinstance(s, Loop | If):
-        return any(map(_stores, s.body))
-    return isinstance(s, Store)
+    kind = s.__class__
+    if kind is Loop or kind is If:
+        return any(map(_stores, s.body))  # type: ignore[attr-defined]
+    return kind is Store

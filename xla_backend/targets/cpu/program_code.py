@@ -11,8 +11,10 @@ import numpy as np
 from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.topology import Topology
+from xla_backend.llvm.elf import ElfObject
 from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.llvm.word_table import WordTable
 from xla_backend.measured_costs import Costs
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.steps import Host, offsets_of
@@ -65,7 +67,12 @@ class ProgramCode(NamedTuple):
     """Facts and object code of a program."""
 
     facts: CodeFacts
-    objects: Sequence[bytes]
+    objects: Sequence[bytes | ElfObject | WordTable]
+
+    @property
+    def files(self) -> list[bytes]:
+        """The object code as it is kept on disk."""
+        return [code if isinstance(code, bytes) else code.data for code in self.objects]
 
 
 def link(

@@ -45,7 +45,7 @@ def serialize_program(module: HloModule, options: CompileOptions, device: Device
     start = time.perf_counter()
     code = compile_code(module.clone(), options._replace(dump=None), device).code
     try:
-        entry = write_entry(code.facts, code.objects, time.perf_counter() - start)
+        entry = write_entry(code.facts, code.files, time.perf_counter() - start)
     except ProgramFormatError as error:
         what = f"the program {module.name!r} cannot be written: {error}"
         raise UnimplementedError(what) from None

@@ -54,9 +54,10 @@ def kept_objects(
 def found_objects(name: str, target: TargetInfo, *facts: str) -> Sequence[bytes] | None:
     """The same, if they are on disk."""
     key = lambda target: kept_key(name, target, *facts)
-    kept = load_object(key(target), target)
+    # Who has compiled them ahead finds them there, and the other way round nothing is lost.
+    kept = load_installed(key, target)
     if kept is None:
-        kept = load_installed(key, target)
+        kept = load_object(key(target), target)
     return None if kept is None else taken_apart(kept)
 
 

@@ -68,6 +68,15 @@ def _groups() -> Mapping[str, str]:
     return found
 
 
+@once
+def _members() -> Mapping[str, Sequence[str]]:
+    """The kernels of each group."""
+    found: dict[str, list[str]] = {}
+    for symbol, group in _groups().items():
+        found.setdefault(group, []).append(symbol)
+    return found
+
+
 def groups_entry(groups: Mapping[str, str]) -> bytes:
     """The groups of kernels as an entry on disk."""
     return json.dumps(groups).encode()
@@ -156,8 +165,7 @@ class KernelLibrary(Mapping[str, Address]):
         defined = {name for names, _ in tables for name in names}
         undefined = {name for _, names in tables for name in names} - defined
         needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
-        kernels = [symbol for symbol, owner in _groups().items() if owner == group]
-        library = Library(code, needed, exports=kernels)
+        library = Library(code, needed, exports=_members()[group])
         for name, address in library.addresses().items():
             self._addresses.setdefault(name, address)
 

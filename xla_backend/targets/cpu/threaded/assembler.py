@@ -1,4 +1,4 @@
-"""Threaded code as object code: instructions in, an object file out.
+"""Threaded code as object code: instructions in, a table of words out.
 
 A program's first code is threaded: a table of words, in which each instruction is the address of a
 handler and its operands. Handlers are machine code that was compiled ahead (`routines.threaded`):
@@ -11,7 +11,7 @@ object code (`llvm.loader`): it is linked, kept on disk and loaded in the same w
     x = frame.slot(8)
     asm.emit("pyjax_threaded_constant", x, 7)
     ...
-    asm.object()            # bytes of an ELF object
+    asm.object()            # what is linked
 
 Operands are words: numbers (offsets of slots in the frame, constants), addresses of symbols
 (`Symbol`), or of places of the table itself (`Label`); or so many bytes `Beyond` these.
@@ -19,11 +19,10 @@ Operands are words: numbers (offsets of slots in the frame, constants), addresse
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from xla_backend.targets.cpu.threaded.object_file import Reference, data_object
+from xla_backend.llvm.word_table import Reference, WordTable
 
 WORD = 8
 # Of frames, and of slots that hold vectors.
@@ -64,6 +63,10 @@ class Frame:
 
     def slot(self, nbytes: int = WORD, alignment: int | None = None) -> int:
         """The offset of a new slot; of a vector's size it begins where registers do."""
+        if nbytes <= WORD and alignment is None:
+            offset = self.size
+            self.size = offset + WORD
+            return offset
         alignment = alignment or (WORD if nbytes <= WORD else ALIGNMENT)
         offset = -(-self.size // alignment) * alignment
         self.size = offset + -(-nbytes // WORD) * WORD
@@ -82,6 +85,7 @@ class Assembler:
         self._words: list[Word] = []
         self._constants: dict[tuple[bytes, int], Label] = {}
         self._exports: dict[str, Label] = {}
+        self._found: tuple[int, list[tuple[int, Word]]] = 0, []
 
     def emit(self, handler: str, *operands: Word) -> None:
         """One instruction: the handler of this symbol, and its operands."""
@@ -128,15 +132,23 @@ class Assembler:
     @property
     def symbols(self) -> list[str]:
         """What the table refers to outside, each once, in order. All words are looked through."""
-        # Most are numbers.
-        places = [word for word in self._words if word.__class__ is not int]
+        places = [word for _, word in self._places()]
         outside = [p.base if p.__class__ is Beyond else p for p in places]  # type: ignore[union-attr]
         return list({p.name: None for p in outside if p.__class__ is Symbol})  # type: ignore[union-attr]
 
-    def object(self) -> bytes:
-        """The table as an object file, with its constants behind it. It is data that may be
-        written, so that what it `export`s can be changed."""
-        size = WORD * len(self._words)
+    def _places(self) -> list[tuple[int, Word]]:
+        """The words that are no numbers, and where: once for a table that is not added to."""
+        size, found = self._found
+        if size != len(self._words):
+            found = [p for p in enumerate(self._words) if p[1].__class__ is not int]
+            self._found = len(self._words), found
+        return found
+
+    def object(self) -> WordTable:
+        """The table as object code, with its constants behind it. It is data that may be written,
+        so that what it `export`s can be changed."""
+        words = self._words
+        size = WORD * len(words)
         places: dict[Label, int] = {}
         constants = []
         for (data, alignment), label in self._constants.items():
@@ -144,21 +156,18 @@ class Assembler:
             constants += [b"\0" * padding, data]
             places[label] = size + padding
             size += padding + len(data)
-        words = self._words
-        others = [(at, word) for at, word in enumerate(words) if word.__class__ is not int]
         numbers = [word & _MASK if word.__class__ is int else 0 for word in words]  # type: ignore[operator]
-        references = []
-        for at, word in others:
-            place, beyond = word if isinstance(word, Beyond) else (word, 0)
-            if isinstance(place, Symbol):
-                references.append(Reference(WORD * at, place.name, beyond))
-            elif isinstance(place, Label):
-                references.append(Reference(WORD * at, None, _offset(place, places) + beyond))
+        references: list[Reference] = []
+        for at, word in self._places():
+            place, beyond = word if word.__class__ is Beyond else (word, 0)  # type: ignore[misc]
+            if place.__class__ is Symbol:
+                references.append((at, place.name, beyond))  # type: ignore[union-attr]
+            elif place.__class__ is Label:
+                references.append((at, None, _offset(place, places) + beyond))  # type: ignore[arg-type]
             else:
-                numbers[at] = int(place) & _MASK  # of another class of integers
-        content = struct.pack(f"<{len(numbers)}Q", *numbers) + b"".join(constants)
+                numbers[at] = int(word) & _MASK  # type: ignore[arg-type]  # of another class of integers
         exports = {name: _offset(label, places) for name, label in self._exports.items()}
-        return data_object(content, references, exports)
+        return WordTable(numbers, references, b"".join(constants), exports)
 
 
 def _offset(label: Label, places: dict[Label, int]) -> int:

@@ -94,11 +94,15 @@ class Code:
     ) -> None:
         """An instruction that computes what is in a slot from others, and runs as early as these
         allow."""
-        scopes, depth_of = self._scopes, self._depth_of
+        scopes = self._scopes
         depth = len(scopes) - 1
         lines = self._lines
         if depth:
-            needed = max([depth_of.get(use, 0) for use in uses], default=0)
+            depth_of, needed = self._depth_of, 0
+            for use in uses:
+                own = depth_of.get(use, 0)
+                if own > needed:
+                    needed = own
             while depth > needed and (before := scopes[depth].before) is not None:
                 lines = before
                 depth -= 1

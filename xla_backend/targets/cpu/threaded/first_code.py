@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.llvm.elf import ElfObject
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.llvm.word_table import WordTable
 from xla_backend.process.bounded_cache import BoundedCache, made_for_good
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.ir import Program
@@ -28,7 +30,7 @@ _thunk_text = on_first_use("xla_backend.targets.cpu.routines.threaded", "thunk_t
 # is what an executable's stages take.
 _TEXT_BYTES = 25
 # The code of `entry`, by target.
-_thunks: BoundedCache[TargetInfo, bytes] = BoundedCache(made_for_good)
+_thunks: BoundedCache[TargetInfo, ElfObject] = BoundedCache(made_for_good)
 
 
 def first_code(program: Program, options: CompileOptions, target: TargetInfo) -> ProgramCode | None:
@@ -59,16 +61,16 @@ def threaded_code(
       NoThreadedCode: it does what threaded code cannot.
     """
     table = _table(program, target, kernels)
-    make = lambda: kept_object(names.THUNK, target, lambda: _thunk_text(target))
+    make = lambda: ElfObject(kept_object(names.THUNK, target, lambda: _thunk_text(target)))
     return _code(program, table, _thunks.make(target, make))
 
 
-def _kept_thunk(target: TargetInfo) -> bytes | None:
+def _kept_thunk(target: TargetInfo) -> ElfObject | None:
     """The code of `entry`, if nothing has to be compiled for it."""
     thunk = _thunks.find(target)
     if thunk is None:
         found = found_objects(names.THUNK, target, MODULE)
-        thunk = None if found is None else _thunks.make(target, lambda: found[0])
+        thunk = None if found is None else _thunks.make(target, lambda: ElfObject(found[0]))
     return thunk
 
 
@@ -86,8 +88,8 @@ def _table(
     return table
 
 
-def _code(program: Program, table: ProgramTable, thunk: bytes) -> ProgramCode:
-    objects = [thunk, table.assembler.object()]
+def _code(program: Program, table: ProgramTable, thunk: ElfObject) -> ProgramCode:
+    objects: list[ElfObject | WordTable] = [thunk, table.assembler.object()]
     facts = program_facts(
         program,
         bound=table.bound_constants,

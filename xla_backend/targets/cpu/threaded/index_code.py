@@ -92,23 +92,26 @@ class IndexCode(Code, InLanes):
         """Slots and what they are multiplied by, and the rest."""
         number = index.constant
         terms: list[tuple[int, int]] = []
+        var_slots, steps = self.var_slots, self.steps
         for atom, c in index.terms.items():
+            if atom.__class__ is Var and atom in var_slots:
+                terms.append((var_slots[atom], c // steps.get(atom, 1)))  # type: ignore[index]
+                continue
             slot, more = self._uniform_atom(atom)
             number += c * more
             if slot is not None:
-                terms.append((slot, c // self.steps.get(atom, 1)))
+                terms.append((slot, c // steps.get(atom, 1)))
         return terms, number
 
     def _sum(self, terms: list[tuple[int, int]]) -> int | None:
         """The slot of the sum of slots times numbers."""
-        if len(terms) <= 1:
-            if not terms:
-                return None
-            if terms[0][1] == 1:
-                return terms[0][0]
-        else:
-            # Those of outer loops first, so that these have the sum of theirs.
-            terms.sort(key=lambda term: self._depth_of.get(term[0], 0))
+        if not terms:
+            return None
+        if len(terms) == 1:
+            only, factor = terms[0]
+            return only if factor == 1 else self.pure("index1", 8, (0, only, factor), (only,))
+        # Those of outer loops first, so that these have the sum of theirs.
+        terms.sort(key=lambda term: self._depth_of.get(term[0], 0))
         slot = None
         while terms:
             some = terms[: MOST_TERMS if slot is None else MOST_TERMS - 1]
@@ -120,9 +123,10 @@ class IndexCode(Code, InLanes):
         return slot
 
     def _uniform_atom(self, atom: object) -> tuple[int | None, int]:
-        if isinstance(atom, Var | Parameter):
-            slot = self.var_slots.get(atom)
-            return (None, self.var_numbers.get(atom, 0)) if slot is None else (slot, 0)
+        kind = atom.__class__
+        if kind is Var or kind is Parameter:
+            slot = self.var_slots.get(atom)  # type: ignore[call-overload]
+            return (None, self.var_numbers.get(atom, 0)) if slot is None else (slot, 0)  # type: ignore[call-overload]
         if isinstance(atom, Value):
             slot = self.env[atom]
             size = element_bytes(atom.type)
@@ -222,12 +226,13 @@ class IndexCode(Code, InLanes):
         pointer = self.pointers[buffer]
         terms, number = self._terms(index)
         depth = len(self._scopes) - 1
-        inner = [term for term in terms if self._depth_of.get(term[0], 0) == depth]
-        if depth and inner and len(inner) < len(terms):
-            outer = self._sum([term for term in terms if term not in inner])
-            assert outer is not None
-            pointer = self.pure("point", 8, (pointer, outer, size), (pointer, outer))
-            terms = inner
+        if depth and len(terms) > 1:
+            inner = [term for term in terms if self._depth_of.get(term[0], 0) == depth]
+            if inner and len(inner) < len(terms):
+                outer = self._sum([term for term in terms if term not in inner])
+                assert outer is not None
+                pointer = self.pure("point", 8, (pointer, outer, size), (pointer, outer))
+                terms = inner
         slot = self._sum(terms)
         return pointer, self.number(0) if slot is None else slot, number * size
 

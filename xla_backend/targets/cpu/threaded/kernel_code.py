@@ -11,8 +11,6 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from xla_backend.codegen.indices import index_element, step_of
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType as P
@@ -99,8 +97,9 @@ class KernelCode(MemoryCode):
                 handle(self, s)
 
     def _constant(self, s: Constant) -> None:
-        self.bind(s.result, self.number(_word(s.result.type, s.value)))
-        if not np.asarray(s.value).tobytes().strip(b"\0"):  # not -0.0
+        word = _word(s.result.type, s.value)
+        self.bind(s.result, self.number(word))
+        if not word:  # not -0.0
             self._zeros.add(s.result)
 
     def _load(self, s: Load) -> None:
@@ -129,18 +128,19 @@ class KernelCode(MemoryCode):
         lanes_of, env = self.lanes_of, self.env
         self.asm.operations += 1
         lanes = 1
-        for o in operands:
-            if o in lanes_of:
-                lanes = lanes_of[o]
-        slot = self._places.get(result)
+        if lanes_of:
+            for o in operands:
+                if o in lanes_of:
+                    lanes = lanes_of[o]
+        slot = self._places.get(result) if self._places else None
         if lanes == 1:
             words = [env[o] for o in operands]
             uses = words
             name += ".1"
         else:
-            uses = [self.spread(o, lanes) for o in operands]
-            at_once = lanes_at_once(result.type, *[o.type for o in operands])
-            count = chunks(lanes, at_once)
+            uses = [env[o] if o in lanes_of else self.spread(o, lanes) for o in operands]
+            at_once = lanes_at_once(result.type, operands[0].type, operands[-1].type)
+            count = -(-lanes // at_once)
             words = [*uses, count]
             name += ".n"
             cycles *= count

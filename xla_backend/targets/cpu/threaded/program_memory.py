@@ -48,10 +48,11 @@ class ProgramMemory:
         frame.slot(names.ENTRY_BYTES, WORD)
         self._zero = frame.slot()
         self._own = frame.slot()
-        self._counts = (len(program.parameters) + program.uses_context, len(program.outputs))
+        self._uses_context = program.uses_context
+        self._counts = (len(program.parameters) + self._uses_context, len(program.outputs))
         self._arguments, self._outputs = (frame.slot(WORD * n, WORD) for n in self._counts)
         self.host = self._state = 0
-        if program.uses_context:
+        if self._uses_context:
             self.host, self._state = frame.slot(), frame.slot()
         self._pieces = [frame.slot(size) for size in program.stack]
         self._most = frame.size
@@ -73,7 +74,7 @@ class ProgramMemory:
         for count, (slots, table) in zip(self._counts, places):
             if count:
                 emit(instructions.POINTERS, slots, table, count)
-        if self._program.uses_context:
+        if self._uses_context:
             context = self._arguments + WORD * len(self._program.parameters)
             for number, slot in enumerate((self.host, self._state)):
                 emit(instructions.POINTER, slot, context, CONTEXT_SIZE + WORD * number)
