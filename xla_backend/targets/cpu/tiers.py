@@ -28,6 +28,7 @@ from xla_backend.process.later import Later
 from xla_backend.process.no_collections import without_collections
 from xla_backend.program.ir import Program, While, all_steps
 from xla_backend.runtime.client import Device
+from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.compiler import (
     Planned,
     Profile,
@@ -53,8 +54,10 @@ _MOST_WAITING = 64
 # LLVM is left alone so long after a program was made: its first run has both processors, and the
 # interpreter's lock when it comes back.
 _FIRST_RUN = 0.02
-# The same, if nobody knows how long that run is: it may wait for optimised code to be run anew.
-_UNKNOWN_RUN = 0.005
+# The same, if that run is so long that it may leave off, to be run anew by optimised code: in loops
+# of which nobody knows the rounds, or whose rounds take so many cycles together in optimised code.
+_LONG_RUN = 0.005
+_LONG_LOOP = 1_000.0 * CYCLES_PER_MICROSECOND
 # What optimised code and its stages take, until it is known: bytes for an instruction, the median
 # of the benchmarks' programs.
 _BYTES = 2_100
@@ -113,11 +116,18 @@ def _first_code(planned: Planned, options: CompileOptions) -> ProgramCode | None
     return first_code(planned.program, options, target_for(options))
 
 
-def _has_any_rounds(program: Program) -> bool:
-    """Whether nobody knows how many rounds one of its loops has."""
+def _may_leave_off(program: Program) -> bool:
+    """Whether one of its loops may be so long that the program is run anew meanwhile."""
     blocks = (program.steps, *program.procedures.values())
     every = [step for steps in blocks for step in all_steps(steps)]
-    return any(isinstance(step, While) and step.trips is None for step in every)
+    return any(_is_long(step) for step in every if isinstance(step, While))
+
+
+def _is_long(loop: While) -> bool:
+    return (
+        loop.trips is None
+        or loop.trips * sum(step.cycles for step in all_steps(loop.body)) >= _LONG_LOOP
+    )
 
 
 class _Dropped(Exception):
@@ -155,10 +165,9 @@ class _Rest:
     def begin(self, executable: CpuExecutable) -> bool:
         """Have it done for an executable; whether there is a thread for that."""
         self._executable = weakref.ref(executable)
+        alone = _LONG_RUN if _may_leave_off(self._planned.program) else _FIRST_RUN
         try:
-            self._piece.begin(
-                _UNKNOWN_RUN if _has_any_rounds(self._planned.program) else _FIRST_RUN
-            )
+            self._piece.begin(alone)
         except RuntimeError:
             return False
         executable.optimising = self._piece.finish

@@ -566,10 +566,14 @@ def test_threads_are_part_of_what_is_worth_it():
     assert one.assembler.object().data == two.assembler.object().data
 
 
-def test_llvm_begins_early_where_nobody_knows_how_long_a_run_is():
-    unknown, known = [
-        compile_module(module_of(LOOP.replace("ROUNDS", "parameter(1)"), called)).program
-        for called in (COUNT, COUNTED.replace("LAST", "16"))
-    ]
-    assert tiers._has_any_rounds(unknown)
-    assert not tiers._has_any_rounds(known)
+@pytest.mark.parametrize(
+    ("rounds", "called", "early"),
+    [
+        ("parameter(1)", COUNT, True),  # nobody knows
+        ("constant(16)", COUNTED.replace("LAST", "16"), False),
+        ("constant(16)", COUNTED.replace("LAST", "3000000"), True),
+    ],
+)
+def test_llvm_begins_early_where_a_run_may_leave_off(rounds: str, called: str, early: bool):
+    program = compile_module(module_of(LOOP.replace("ROUNDS", rounds), called)).program
+    assert tiers._may_leave_off(program) is early
