@@ -133,6 +133,19 @@ def test_workers_may_do_without_installed_routines(tmp_path, monkeypatch):
         assert f"PYJAX_INSTALLED_DIR={expected}" in environment.split("\0")
 
 
+def test_rows_beside_numpy():
+    """Of those for all axes and dtypes, too, each once, with a copy of the same bytes beside it."""
+    pattern = r"^(sort, axis 0 of 2|argmax, axis 0|sum, axes 0,2 of 3), float32"
+    words = ["--all", "--copy", "--size", "1000", "--seconds", "0.001"]
+    shown = run("-m", "benchmarks.numpy_rows", pattern, *words)
+    found = re.findall(r"^\| (.*) \| .* ms \| .* ms \| [0-9.]+ \| .* ms \|$", shown, re.M)
+    assert sorted(name.rsplit(",", 2)[0] for name in found) == [
+        "argmax, axis 0",
+        "sort, axis 0 of 2",
+        "sum, axes 0,2 of 3",
+    ]
+
+
 def test_what_fails_is_reported():
     """A worker without its package ends at once."""
     (done,) = measured({"no_package": sys.executable}, ["jit call, two arguments"], 0.01, 1)

@@ -18,6 +18,7 @@ API
   bits_of(ty)                        width of one element
   const(ty, value)                   exact constant of any scalar or vector type (splat)
   constant_integer(text)             the integer that a constant is, if it is one
+  first_lanes(mask)                  how many lanes a constant mask has, if these are the first
   vector_const(elem, values)         one value per lane
   suffix(ty)                         how intrinsics are mangled: f32, v16f32, i64, p0
 """
@@ -191,6 +192,16 @@ def constant_integer(text: str) -> int | None:
     other constants and of values."""
     found = _INTEGER.fullmatch(text)
     return None if found is None else int(found[1] or found[0])
+
+
+def first_lanes(mask: str) -> int | None:
+    """How many lanes the text of a constant mask has where these are the first ones; None of other
+    masks and of values."""
+    if not mask.startswith("<i1 "):
+        return None
+    count = mask.count("true")
+    first = vector_const("i1", [lane < count for lane in range(mask.count(",") + 1)])
+    return count if mask == first else None
 
 
 def vector_const(elem: str, values: list) -> str:

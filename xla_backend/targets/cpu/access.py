@@ -20,6 +20,7 @@ from xla_backend.llvm.types import (
     bits_of,
     const,
     element,
+    first_lanes,
     mask_of,
     memory_type,
     register_type,
@@ -312,6 +313,10 @@ class Access:
         first = w.gep(stored, base, self.e.uniform(s.index))
         if mask is None:
             return self._in_pieces(stored, first, pieces)
+        count = first_lanes(mask)
+        ends = _ends(pieces, count) if count else None
+        if ends is not None:
+            return self._in_pieces(stored, first, pieces, ends)
         return self._by_mask(
             mask, [ty], lambda: [self._in_pieces(stored, first, pieces)], gathered
         )[0]
@@ -328,8 +333,16 @@ class Access:
         found = [pieces_of(offsets[at : at + lanes]) for at in range(0, e.lanes, lanes)]
         return None if None in found else [p for p in found if p is not None]
 
-    def _in_pieces(self, stored: str, first: str, registers: list[Pieces]) -> str:
-        """The lanes of some registers, put together from the pieces that hold them."""
+    def _in_pieces(
+        self,
+        stored: str,
+        first: str,
+        registers: list[Pieces],
+        ends: tuple[int, int] | None = None,
+    ) -> str:
+        """The lanes of some registers, put together from the pieces that hold them. `ends`: how far
+        from the first lane the first and the last element are that may be read, for all else
+        zeros."""
         w = self.w
         loaded: dict[tuple[int, int], str] = {}
         parts: list[str] = []
@@ -337,8 +350,7 @@ class Access:
             for start in pieces.starts:
                 place = (start, pieces.size)
                 if place not in loaded:
-                    ty = vector(stored, pieces.size)
-                    loaded[place] = w.load(ty, w.gep(stored, first, start))
+                    loaded[place] = self._piece(stored, first, start, pieces.size, ends)
             values = [loaded[start, pieces.size] for start in pieces.starts]
             parts.append(self._picked(stored, pieces, values))
         count = len(registers[0].lanes)
@@ -346,6 +358,19 @@ class Access:
             ty, count = vector(stored, count), 2 * count
             parts = [w.shuffle(ty, a, b, range(count)) for a, b in zip(parts[::2], parts[1::2])]
         return parts[0]
+
+    def _piece(
+        self, stored: str, first: str, start: int, size: int, ends: tuple[int, int] | None
+    ) -> str:
+        """Some elements side by side; zeros for those that are not between the ends."""
+        w, ty = self.w, vector(stored, size)
+        inside = [ends is None or ends[0] <= at <= ends[1] for at in range(start, start + size)]
+        if not any(inside):
+            return const(ty, 0)
+        place = w.gep(stored, first, start)
+        if all(inside):
+            return w.load(ty, place)
+        return w.masked_load(ty, place, vector_const("i1", inside))
 
     def _picked(self, stored: str, pieces: Pieces, values: list[str]) -> str:
         """One register of lanes from the pieces, two of them at a time."""
@@ -509,3 +534,11 @@ def _mixed(w: FunctionWriter, ty: str, parts: list[str], places: list[tuple[int,
         picks = [size + at if part == n else lane for lane, (at, part) in enumerate(places)]
         row = w.shuffle(ty, row, parts[n], picks)
     return row
+
+
+def _ends(registers: list[Pieces], count: int) -> tuple[int, int] | None:
+    """How far from the first lane what the first `count` lanes read begins and ends; None if others
+    read in between, too."""
+    places = [p.starts[piece] + position for p in registers for piece, position in p.lanes]
+    low, high = min(places[:count]), max(places[:count])
+    return None if any(low <= place <= high for place in places[count:]) else (low, high)

@@ -22,12 +22,17 @@ def key_type(t: P) -> str:
     return "i64" if t.byte_size == 8 else "i32"
 
 
-def encode(w: FunctionWriter, t: P, raw: str, flip: str, ty: str | None = None) -> str:
-    """The key of the bits of an element, as wide as these; ty: maybe a vector."""
+def encode(
+    w: FunctionWriter, t: P, raw: str, flip: str, ty: str | None = None, *, lossless: bool = False
+) -> str:
+    """The key of the bits of an element, as wide as these; ty: maybe a vector. `lossless`: it is no
+    float whose key does not tell its bits."""
     ty = ty or int_type(t)
     width = 8 * t.byte_size
     key = raw
-    if t.is_floating:
+    if t.is_floating and lossless:
+        key = _mirrored(w, width, raw, ty)
+    elif t.is_floating:
         zero, nan = zero_or_nan(w, t, raw, ty)
         plain = w.select(zero, ty, const(ty, 0), raw)
         key = _mirrored(w, width, w.select(nan, ty, const(ty, _QUIET_NAN[t]), plain), ty)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.counting_sort import counts, emit_counting_sort, is_long
 from xla_backend.targets.cpu.routines.key_sort import sort_keys_name
 from xla_backend.targets.cpu.routines.ordered_keys import (
     decode,
@@ -41,10 +42,16 @@ def emit_row_sort(module: ModuleWriter, t: P) -> str:
     raw, key = int_type(t), key_type(t)
     flip = flip_of(w, "%flags", raw)
     narrow = raw != key
-    keys = take(w, "%n", key) if narrow else "%out"
     lo, hi, noted, zeros = "%lo", "%hi", "null", "0"
     if t.is_floating:
         lossy, nans = _any_lossy(w, t), w.alloca("i64")
+    if counts(t):
+        counted = is_long(w, t, "%n")
+        if t.is_floating:
+            counted = w.op("and", "i1", counted, w.not_("i1", lossy))
+        _emit_counted(w, t, counted)
+    keys = take(w, "%n", key) if narrow else "%out"
+    if t.is_floating:
 
         def note() -> list[str]:
             noted = take(w, "%n", raw)
@@ -65,6 +72,17 @@ def emit_row_sort(module: ModuleWriter, t: P) -> str:
         give(w, keys)
     w.ret()
     return name
+
+
+def _emit_counted(w: FunctionWriter, t: P, counted: str) -> None:
+    """Returns with the sorted row where it is counted."""
+    then, other = w.new_label("counted"), w.new_label("sorted")
+    w.cond_br(counted, then, other)
+    w.label(then)
+    args = [("ptr", "%in"), ("ptr", "%out"), ("i64", "%n"), ("i64", "%flags")]
+    w.call(emit_counting_sort(w.module, t), "void", args)
+    w.ret()
+    w.label(other)
 
 
 def _emit_keys(w: FunctionWriter, t: P, keys: str, flip: str) -> None:

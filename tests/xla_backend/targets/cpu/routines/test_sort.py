@@ -1,6 +1,7 @@
 """Sort kernels against NumPy's stable sort: types, sizes around the thresholds, axes, specials."""
 
 import ctypes
+import itertools
 
 import numpy as np
 import pytest
@@ -79,6 +80,35 @@ def test_long_rows_in_parts(kind):
             np.testing.assert_array_equal(perm, expected)
             call(f"pyjax_sort_{kind}", a, out)
             assert out.tobytes() == np.take_along_axis(a, expected, axis=1).tobytes()
+    finally:
+        set_num_threads(before)
+
+
+def _narrow(kind, n):
+    """All values, one of them, few, and in order; with NaN and zeros of both signs."""
+    a = draw(kind, (1, n, 1))
+    yield a
+    yield np.broadcast_to(a[:, 40:41], a.shape).copy()
+    yield a[:, np.random.default_rng(0).integers(0, 20, n)]
+    plain = a[:, 40:] if a.dtype.kind not in "iub" else a
+    yield np.take_along_axis(plain, order(plain, 0), axis=1)
+
+
+@pytest.mark.parametrize("kind", ["pred", "s8", "u8", "s16", "u16", "bf16", "f16"])
+def test_long_rows_of_narrow_elements_are_counted(kind):
+    """On one or two threads, of lengths that are no multiples of vectors."""
+    n = 4096 + 77 if P(kind).byte_size == 1 else (1 << 18) + 77
+    before = num_threads()
+    try:
+        for threads, a in itertools.product((1, 3), _narrow(kind, n)):
+            set_num_threads(threads)
+            for descending in (0, 1):
+                out = np.empty_like(a)
+                call(f"pyjax_sort_{kind}", a, out, descending)
+                wanted = np.take_along_axis(a, order(a, descending), axis=1)
+                assert out.tobytes() == wanted.tobytes()
+            call(f"pyjax_sort_{kind}", a, a)
+            assert a.tobytes() == np.take_along_axis(a, order(a, 0), axis=1).tobytes()
     finally:
         set_num_threads(before)
 

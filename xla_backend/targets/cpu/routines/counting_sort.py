@@ -1,0 +1,106 @@
+"""Sorts of one long row of values of 8 or 16 bits: how often each is there is counted, and that is
+written. Several tables count in turn, so that equal neighbours do not wait for each other."""
+
+from __future__ import annotations
+
+from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.types import bits_of, const, vector
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.ordered_keys import decode, encode, flip_of, int_type
+from xla_backend.targets.cpu.routines.workspace import give, take
+
+# By the size of an element: rows that are so long are counted, with so many tables.
+_LEAST = {1: 1 << 12, 2: 1 << 18}
+_TABLES = {1: 4, 2: 2}
+# More threads sort their parts sooner than one counts.
+_MOST_THREADS = 2
+_UNROLL = 4
+_ROW_BITS = 512
+
+
+def counts(t: P) -> bool:
+    """Whether long rows of the type are sorted so."""
+    return t.byte_size in _LEAST
+
+
+def is_long(w: FunctionWriter, t: P, n: str) -> str:
+    """Whether a row is."""
+
+    def few() -> list[str]:
+        return [w.cmp("sle", "i32", w.call("pyjax_num_threads", "i32"), str(_MOST_THREADS))]
+
+    enough = w.cmp("sge", "i64", n, str(_LEAST[t.byte_size]))
+    return w.if_else(enough, ["i1"], few, lambda: ["false"])[0]
+
+
+def emit_counting_sort(module: ModuleWriter, t: P) -> str:
+    """void count(ptr in, ptr out, i64 n, i64 flags), of elements whose keys tell their bits; its
+    name. `in` may be `out`."""
+    name = f"count.{t}"
+    params = [("ptr", "in"), ("ptr", "out"), ("i64", "n"), ("i64", "flags")]
+    w = module.function(name, params, internal=True)
+    raw, tables = int_type(t), _TABLES[t.byte_size]
+    bins, flip = 1 << bits_of(raw), flip_of(w, "%flags", raw)
+    table = take(w, str(tables * bins), "i32")
+    zeros = vector("i32", _ROW_BITS // 32)
+    with w.loop("0", tables * bins, _ROW_BITS // 32, guard=False) as loop:
+        w.store(zeros, const(zeros, 0), w.gep("i32", table, loop.index))
+
+    def count(at: str, number: int) -> None:
+        key = encode(w, t, w.load(raw, w.gep(raw, "%in", at)), flip, lossless=True)
+        place = w.cast("zext", raw, w.op("xor", raw, key, _lowest(raw)), "i64")
+        cell = w.gep("i32", table, w.iadd(place, number % tables * bins))
+        w.store("i32", w.op("add", "i32", w.load("i32", cell), "1"), cell)
+
+    whole = w.op("and", "i64", "%n", str(-_UNROLL))
+    with w.loop("0", whole, _UNROLL) as loop:
+        for number in range(_UNROLL):
+            count(w.iadd(loop.index, number), number)
+    with w.loop(whole, "%n") as loop:
+        count(loop.index, 0)
+    _emit_runs(w, t, table, flip)
+    give(w, table)
+    w.ret()
+    return name
+
+
+def _lowest(raw: str) -> str:
+    return const(raw, 1 << (bits_of(raw) - 1))
+
+
+def _emit_runs(w: FunctionWriter, t: P, table: str, flip: str) -> None:
+    """Writes each value as often as it was counted. What a vector has too many of is written over
+    by the next values, so where there is room nothing depends on a count that is small."""
+    raw = int_type(t)
+    bins, lanes = 1 << bits_of(raw), _ROW_BITS // bits_of(raw)
+    row = vector(raw, lanes)
+    with w.loop("0", bins, 1, [("i64", "0")], guard=False) as loop:
+        begin = loop.carried[0]
+        cells = [
+            w.gep("i32", table, w.iadd(loop.index, k * bins)) for k in range(_TABLES[t.byte_size])
+        ]
+        total = w.load("i32", cells[0])
+        for cell in cells[1:]:
+            total = w.op("add", "i32", total, w.load("i32", cell))
+        end = w.iadd(begin, w.cast("zext", "i32", total, "i64"))
+        key = w.op("xor", raw, w.cast("trunc", "i64", loop.index, raw), _lowest(raw))
+        value = decode(w, t, key, flip)
+        values = w.splat(row, value)
+
+        def write(at: str, values: str = values) -> None:
+            w.store(row, values, w.gep(raw, "%out", at), t.byte_size)
+
+        def in_rows(begin: str = begin, end: str = end) -> list[str]:
+            write(begin)
+            with w.loop(w.iadd(begin, lanes), end, lanes) as rest:
+                write(rest.index)
+            return []
+
+        def one_by_one(begin: str = begin, end: str = end, value: str = value) -> list[str]:
+            with w.loop(begin, end) as rest:
+                w.store(raw, value, w.gep(raw, "%out", rest.index))
+            return []
+
+        room = w.cmp("sle", "i64", w.iadd(end, lanes), "%n")
+        w.if_else(room, [], in_rows, one_by_one, likely=True)
+        loop.next = [end]
