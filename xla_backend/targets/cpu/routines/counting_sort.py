@@ -1,9 +1,11 @@
 """Sorts of one long row of values of 8 or 16 bits: how often each is there is counted, and that is
-written. Several tables count in turn, so that equal neighbours do not wait for each other."""
+written; for an order, places are written from where the counts before end. Several tables count in
+turn, so that equal neighbours do not wait for each other."""
 
 from __future__ import annotations
 
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.bytes import clear_bytes, copy_bytes
 from xla_backend.llvm.types import bits_of, const, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.ordered_keys import decode, encode, flip_of, int_type
@@ -33,22 +35,90 @@ def is_long(w: FunctionWriter, t: P, n: str) -> str:
     return w.if_else(enough, ["i1"], few, lambda: ["false"])[0]
 
 
+def return_counted(w: FunctionWriter, counted: str, name: str, ends: tuple[str, str]) -> None:
+    """Calls one of the functions below for a row, and returns, where it is counted."""
+    then, other = w.new_label("counted"), w.new_label("sorted")
+    w.cond_br(counted, then, other)
+    w.label(then)
+    w.call(name, "void", [*(("ptr", end) for end in ends), ("i64", "%n"), ("i64", "%flags")])
+    w.ret()
+    w.label(other)
+
+
 def emit_counting_sort(module: ModuleWriter, t: P) -> str:
     """void count(ptr in, ptr out, i64 n, i64 flags), of elements whose keys tell their bits; its
     name. `in` may be `out`."""
     name = f"count.{t}"
     params = [("ptr", "in"), ("ptr", "out"), ("i64", "n"), ("i64", "flags")]
     w = module.function(name, params, internal=True)
+    flip = flip_of(w, "%flags", int_type(t))
+    table = _emit_counts(w, t, "%in", flip, lossless=True)
+    _emit_runs(w, t, table, flip)
+    give(w, table)
+    w.ret()
+    return name
+
+
+def emit_counted_order(module: ModuleWriter, t: P, order: str) -> str:
+    """void order(ptr keys, ptr perm, i64 n, i64 flags): the stable order, or what a permutation
+    that is there becomes by it, as the sort by several keys has it; its name."""
+    name = f"count_places.{t}.{order}"
+    params = [("ptr", "keys"), ("ptr", "perm"), ("i64", "n"), ("i64", "flags")]
+    w = module.function(name, params, internal=True)
+    raw, bins = int_type(t), 1 << (8 * t.byte_size)
+    flip = flip_of(w, "%flags", raw)
+    table = _emit_counts(w, t, "%keys", flip, lossless=False)
+    with w.loop("0", bins, 1, [("i32", "0")], guard=False) as loop:
+        total = _total(w, t, table, loop.index)
+        w.store("i32", loop.carried[0], w.gep("i32", table, loop.index))
+        loop.next = [w.op("add", "i32", loop.carried[0], total)]
+
+    def write(place: str) -> None:
+        bits = w.load(raw, w.gep(raw, "%keys", place))
+        cell = w.gep("i32", table, _bin(w, t, bits, flip, lossless=False))
+        at = w.load("i32", cell)
+        w.store("i32", w.op("add", "i32", at, "1"), cell)
+        given = w.cast("trunc", "i64", place, order)
+        w.store(order, given, w.gep(order, "%perm", w.cast("zext", "i32", at, "i64")))
+
+    def refined() -> list[str]:
+        size = w.imul("%n", bits_of(order) // 8)
+        before = take(w, "%n", order)
+        copy_bytes(w, before, "%perm", size)
+        with w.loop("0", "%n") as loop:
+            given = w.load(order, w.gep(order, before, loop.index))
+            write(w.cast("sext", order, given, "i64"))
+        give(w, before)
+        return []
+
+    def plain() -> list[str]:
+        with w.loop("0", "%n") as loop:
+            write(loop.index)
+        return []
+
+    refines = w.cmp("ne", "i64", w.op("and", "i64", "%flags", "2"), "0")
+    w.if_else(refines, [], refined, plain)
+    give(w, table)
+    w.ret()
+    return name
+
+
+def _bin(w: FunctionWriter, t: P, bits: str, flip: str, *, lossless: bool) -> str:
+    """The number of the key of an element, in their order."""
+    raw = int_type(t)
+    key = encode(w, t, bits, flip, lossless=lossless)
+    return w.cast("zext", raw, w.op("xor", raw, key, _lowest(raw)), "i64")
+
+
+def _emit_counts(w: FunctionWriter, t: P, row: str, flip: str, *, lossless: bool) -> str:
+    """Tables of how often each key is there, to give back."""
     raw, tables = int_type(t), _TABLES[t.byte_size]
-    bins, flip = 1 << bits_of(raw), flip_of(w, "%flags", raw)
+    bins = 1 << bits_of(raw)
     table = take(w, str(tables * bins), "i32")
-    zeros = vector("i32", _ROW_BITS // 32)
-    with w.loop("0", tables * bins, _ROW_BITS // 32, guard=False) as loop:
-        w.store(zeros, const(zeros, 0), w.gep("i32", table, loop.index))
+    clear_bytes(w, table, str(4 * tables * bins))
 
     def count(at: str, number: int) -> None:
-        key = encode(w, t, w.load(raw, w.gep(raw, "%in", at)), flip, lossless=True)
-        place = w.cast("zext", raw, w.op("xor", raw, key, _lowest(raw)), "i64")
+        place = _bin(w, t, w.load(raw, w.gep(raw, row, at)), flip, lossless=lossless)
         cell = w.gep("i32", table, w.iadd(place, number % tables * bins))
         w.store("i32", w.op("add", "i32", w.load("i32", cell), "1"), cell)
 
@@ -58,10 +128,17 @@ def emit_counting_sort(module: ModuleWriter, t: P) -> str:
             count(w.iadd(loop.index, number), number)
     with w.loop(whole, "%n") as loop:
         count(loop.index, 0)
-    _emit_runs(w, t, table, flip)
-    give(w, table)
-    w.ret()
-    return name
+    return table
+
+
+def _total(w: FunctionWriter, t: P, table: str, place: str) -> str:
+    """How often a key is there, of all tables."""
+    bins = 1 << (8 * t.byte_size)
+    total = w.load("i32", w.gep("i32", table, place))
+    for k in range(1, _TABLES[t.byte_size]):
+        more = w.load("i32", w.gep("i32", table, w.iadd(place, k * bins)))
+        total = w.op("add", "i32", total, more)
+    return total
 
 
 def _lowest(raw: str) -> str:
@@ -76,12 +153,7 @@ def _emit_runs(w: FunctionWriter, t: P, table: str, flip: str) -> None:
     row = vector(raw, lanes)
     with w.loop("0", bins, 1, [("i64", "0")], guard=False) as loop:
         begin = loop.carried[0]
-        cells = [
-            w.gep("i32", table, w.iadd(loop.index, k * bins)) for k in range(_TABLES[t.byte_size])
-        ]
-        total = w.load("i32", cells[0])
-        for cell in cells[1:]:
-            total = w.op("add", "i32", total, w.load("i32", cell))
+        total = _total(w, t, table, loop.index)
         end = w.iadd(begin, w.cast("zext", "i32", total, "i64"))
         key = w.op("xor", raw, w.cast("trunc", "i64", loop.index, raw), _lowest(raw))
         value = decode(w, t, key, flip)

@@ -14,6 +14,12 @@ from collections.abc import Callable
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import bits_of, const, mask_of, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.counting_sort import (
+    counts,
+    emit_counted_order,
+    is_long,
+    return_counted,
+)
 from xla_backend.targets.cpu.routines.key_sort import leading_zeros, sort_keys_name
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type, widened
 from xla_backend.targets.cpu.routines.workspace import give, take
@@ -34,19 +40,25 @@ def emit_row_argsort(module: ModuleWriter, t: P, order: str = "i32") -> str:
     wide = t.byte_size == 8
     if wide:
         _emit_runs(module, t, order)
+    ascending = _emit_ascending(module)
     w = module.function(name, [*_PARAMS, *_PLACES], internal=True)
+    if counts(t):
+        counted = emit_counted_order(module, t, order)
+        return_counted(w, is_long(w, t, "%n"), counted, ("%keys", "%perm"))
     packed = take(w, "%n", "i64")
     bits = "32"
     if wide:
         bits = w.isub(64, leading_zeros(w, w.isub("%n", 1)))
-        least, shift = _range(w, t, bits)
+        least, shift, more = _range(w, t, bits)
         first = lambda key, lanes: _leading(w, key, lanes, least, shift, bits)
         _emit_pack(w, t, packed, first, order)
     else:
         _emit_pack(w, t, packed, lambda key, lanes: _shifted(w, t, key, lanes), order)
-    _sort_places(w, packed, "%lo", "%hi")
+    in_order = w.call(ascending, "i1", [("ptr", packed), ("i64", "%n")])
+    with w.if_(w.not_("i1", in_order)):
+        _sort_places(w, packed, "%lo", "%hi")
     if wide:
-        with w.if_(w.cmp("sgt", "i64", shift, "0")):
+        with w.if_(more):
             begin, end = _widened_to_runs(w, packed, bits)
             given = [("ptr", w.gep("i64", packed, begin)), ("ptr", "%keys"), ("ptr", "%perm")]
             numbers = (w.isub(end, begin), "%flags", least, shift, bits)
@@ -54,6 +66,26 @@ def emit_row_argsort(module: ModuleWriter, t: P, order: str = "i32") -> str:
     _emit_places(w, packed, bits, order)
     give(w, packed)
     w.ret()
+    return name
+
+
+def _emit_ascending(module: ModuleWriter) -> str:
+    """i1 ascending(ptr packed, i64 n): whether these are in order already, which is seen at once
+    where they are not; false for few of them. Its name."""
+    name, ty, lanes = "ascending.i64", "i64", module.target.lanes(64)
+    w = module.function(name, [("ptr", "packed"), ("i64", "n")], "i1", internal=True)
+    row, last = vector(ty, lanes), w.isub(w.isub("%n", 1), lanes)
+
+    def are(at: str) -> str:
+        here, next = (w.load(row, w.gep(ty, "%packed", w.iadd(at, k)), 8) for k in range(2))
+        bits = w.cast("bitcast", mask_of(row), w.cmp("sle", row, here, next), f"i{lanes}")
+        return w.cmp("eq", f"i{lanes}", bits, "-1")
+
+    go_on = lambda state: w.op("and", "i1", state[1], w.cmp("slt", "i64", state[0], last))
+    step = lambda state: [w.iadd(state[0], lanes), are(state[0])]
+    many = w.cmp("sge", "i64", last, "0")
+    _, ordered = w.while_([("i64", "0"), ("i1", many)], go_on, step)
+    w.ret("i1", w.if_else(ordered, ["i1"], lambda: [are(last)], lambda: ["false"])[0])
     return name
 
 
@@ -146,22 +178,28 @@ def _below(w: FunctionWriter, bits: str) -> str:
     return w.isub(w.op("shl", "i64", "1", bits), 1)
 
 
-def _range(w: FunctionWriter, t: P, place_bits: str) -> tuple[str, str]:
-    """The least key, and how many bits of the difference to it have no room beside a place."""
+def _range(w: FunctionWriter, t: P, place_bits: str) -> tuple[str, str, str]:
+    """The least key, how many bits of the difference to it have no room beside a place, and whether
+    these differ between keys (those of small integers as floats do not)."""
     lanes = w.target.lanes(64)
     whole = w.op("and", "i64", "%n", str(-lanes))
     largest = (1 << 63) - 1
-    ends = [str(largest), str(-largest - 1)]
+    ends, one = [str(largest), str(-largest - 1), "0"], _key(w, t, "0", 1)
     for start, stop, count in (("0", whole, lanes), (whole, "%n", 1)):
         ty = vector("i64", count)
         with w.loop(start, stop, count, [(ty, w.splat(ty, end)) for end in ends]) as loop:
             key = _key(w, t, loop.index, count)
-            kinds = zip(("smin", "smax"), loop.carried, strict=True)
-            loop.next = [w.intrinsic(kind, ty, end, key) for kind, end in kinds]
-        ends = [w.reduce(kind, ty, end) for kind, end in zip(("smin", "smax"), loop.results)]
-    least, most = ends
+            least, most, differ = loop.carried
+            ends = [w.intrinsic("smin", ty, least, key), w.intrinsic("smax", ty, most, key)]
+            other = w.op("xor", ty, key, w.splat(ty, one))
+            loop.next = [*ends, w.op("or", ty, differ, other)]
+        kinds = zip(("smin", "smax", "or"), loop.results, strict=True)
+        ends = [w.reduce(kind, ty, end) for kind, end in kinds]
+    least, most, differ = ends
     bits = w.isub(64, leading_zeros(w, w.op("sub", "i64", most, least)))
-    return least, w.imax(w.isub(bits, w.isub(64, place_bits)), 0)
+    shift = w.imax(w.isub(bits, w.isub(64, place_bits)), 0)
+    tell = w.cmp("ne", "i64", w.op("and", "i64", differ, _below(w, shift)), "0")
+    return least, shift, tell
 
 
 def _leading(
@@ -220,14 +258,20 @@ def _emit_runs(module: ModuleWriter, t: P, order: str) -> None:
         (end,) = w.while_([("i64", w.iadd(at, 1))], goes_on, step)
         length = w.isub(end, at)
         with w.if_(w.cmp("sgt", "i64", length, "1")):
-            with w.loop(at, end, guard=False) as loop:
+            least = str(_TOP)
+            with w.loop(at, end, 1, [("i64", least), ("i1", "true")], guard=False) as loop:
                 place = w.op("and", "i64", w.load("i64", packed(loop.index)), place_bits)
                 key = _key(w, t, _source(w, refines, place, order), 1)
                 low = w.op("and", "i64", w.op("sub", "i64", key, "%least"), low_bits)
                 again = w.op("or", "i64", w.op("shl", "i64", low, "%bits"), place)
-                w.store("i64", w.op("xor", "i64", again, str(_TOP)), packed(loop.index))
+                again = w.op("xor", "i64", again, str(_TOP))
+                w.store("i64", again, packed(loop.index))
+                ascends = w.cmp("sge", "i64", again, loop.carried[0])
+                loop.next = [again, w.op("and", "i1", loop.carried[1], ascends)]
             given = [("ptr", packed(at)), ("i64", length), ("i64", "0"), ("i64", length)]
-            w.call(sort_keys_name("i64"), "void", given)
+            # Equal keys, above all, are in order already.
+            with w.if_(w.not_("i1", loop.results[1])):
+                w.call(sort_keys_name("i64"), "void", given)
         return end
 
     w.while_([("i64", "0")], lambda state: w.cmp("slt", "i64", state[0], last), next_run)

@@ -12,7 +12,12 @@ from collections.abc import Callable
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.counting_sort import counts, emit_counting_sort, is_long
+from xla_backend.targets.cpu.routines.counting_sort import (
+    counts,
+    emit_counting_sort,
+    is_long,
+    return_counted,
+)
 from xla_backend.targets.cpu.routines.key_sort import sort_keys_name
 from xla_backend.targets.cpu.routines.ordered_keys import (
     decode,
@@ -49,7 +54,7 @@ def emit_row_sort(module: ModuleWriter, t: P) -> str:
         counted = is_long(w, t, "%n")
         if t.is_floating:
             counted = w.op("and", "i1", counted, w.not_("i1", lossy))
-        _emit_counted(w, t, counted)
+        return_counted(w, counted, emit_counting_sort(module, t), ("%in", "%out"))
     keys = take(w, "%n", key) if narrow else "%out"
     if t.is_floating:
 
@@ -72,17 +77,6 @@ def emit_row_sort(module: ModuleWriter, t: P) -> str:
         give(w, keys)
     w.ret()
     return name
-
-
-def _emit_counted(w: FunctionWriter, t: P, counted: str) -> None:
-    """Returns with the sorted row where it is counted."""
-    then, other = w.new_label("counted"), w.new_label("sorted")
-    w.cond_br(counted, then, other)
-    w.label(then)
-    args = [("ptr", "%in"), ("ptr", "%out"), ("i64", "%n"), ("i64", "%flags")]
-    w.call(emit_counting_sort(w.module, t), "void", args)
-    w.ret()
-    w.label(other)
 
 
 def _emit_keys(w: FunctionWriter, t: P, keys: str, flip: str) -> None:

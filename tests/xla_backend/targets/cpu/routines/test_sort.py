@@ -102,15 +102,36 @@ def test_long_rows_of_narrow_elements_are_counted(kind):
     try:
         for threads, a in itertools.product((1, 3), _narrow(kind, n)):
             set_num_threads(threads)
+            before_it = np.random.default_rng(1).permutation(a.shape[1]).reshape(a.shape)
             for descending in (0, 1):
-                out = np.empty_like(a)
+                out, places = np.empty_like(a), order(a, descending)
                 call(f"pyjax_sort_{kind}", a, out, descending)
-                wanted = np.take_along_axis(a, order(a, descending), axis=1)
-                assert out.tobytes() == wanted.tobytes()
+                assert out.tobytes() == np.take_along_axis(a, places, axis=1).tobytes()
+                perm, refined = np.empty(a.shape, np.int32), before_it.copy()
+                call(f"pyjax_argsort_{kind}", a, perm, descending)
+                np.testing.assert_array_equal(perm, places)
+                call(f"pyjax_argsort64_{kind}", a, refined, descending | 2)
+                again = order(np.take_along_axis(a, before_it, axis=1), descending)
+                np.testing.assert_array_equal(refined, np.take_along_axis(before_it, again, axis=1))
             call(f"pyjax_sort_{kind}", a, a)
             assert a.tobytes() == np.take_along_axis(a, order(a, 0), axis=1).tobytes()
     finally:
         set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", ["s32", "f32", "u64", "f64"])
+def test_order_of_what_is_in_order(kind):
+    """But for one element at any place, too, and with equal ones."""
+    for n in (8, 9, 100, 5003):
+        a = np.sort(draw(kind, (1, n, 1))[:, np.arange(n) // 2], axis=1)
+        for swapped in (None, 0, n // 2, n - 2):
+            b = a.copy()
+            if swapped is not None:
+                b[0, [swapped, swapped + 1]] = b[0, [swapped + 1, swapped]]
+            for flags in (0, 1):
+                perm = np.empty(b.shape, np.int32)
+                call(f"pyjax_argsort_{kind}", b, perm, flags)
+                np.testing.assert_array_equal(perm, order(b, flags))
 
 
 @pytest.mark.parametrize("kind", ["s64", "u64", "f64"])
