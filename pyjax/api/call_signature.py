@@ -34,15 +34,6 @@ def _as_names(what: str, value: str | Iterable[str] | None) -> tuple[str, ...]:
     return result
 
 
-def _has_key(value: object) -> bool:
-    try:
-        hash(value)
-        exact_key(value)
-    except Exception:
-        return False
-    return True
-
-
 class CallSignature:
     """Static and donated arguments of a function, by position and by name.
 
@@ -160,16 +151,15 @@ class CallSignature:
         """A key for the static part of a call: equal only for programs that are the same.
 
         Raises:
-          UnhashableStaticError: a static argument has no hash.
+          UnhashableStaticError: a static argument has no hash. What else its `__hash__` raises, or
+            a signal handler meanwhile, arrives as it is.
         """
         parts: list[Hashable] = []
         for where, value in static:
             try:
                 hash(value)
                 parts.append((where, exact_key(value)))
-            except Exception as error:
-                if _has_key(value):
-                    raise  # a signal's handler came between
+            except TypeError as error:
                 raise self._unhashable(where, value, error) from error
         return tuple(parts)
 

@@ -244,6 +244,10 @@ def _scalar_fits(x: ArrayLike, target: np.dtype) -> bool:
     return target in COMPLEX.members
 
 
+# Collections of what may be integers that are no shape.
+NO_SHAPES = (bytes, str, set, frozenset, dict)
+
+
 def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     """A tuple of nonnegative Python ints.
 
@@ -255,7 +259,7 @@ def canonical_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
             return shape
         result = shape
     else:
-        single = isinstance(shape, (int, np.integer, SymbolicDim, TracedSize))
+        single = isinstance(shape, (int, np.integer, SymbolicDim, TracedSize, *NO_SHAPES))
         entries = (shape,) if single else tuple(shape)
         try:
             result = tuple([_known_or_traced(d) for d in entries])

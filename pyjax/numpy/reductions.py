@@ -133,7 +133,7 @@ def _reduce(
         axes = util.canonicalize_axes(axis, a.ndim)
     shape = a.shape
     nothing = 0 in [shape[i] for i in axes]
-    if axes:
+    if axes or dtypes.is_extended(a.dtype):  # which a lone key is refused for, too
         a = kind.op(a, axes)
     if initial is not None:
         util.check_arraylike(kind.name, initial)

@@ -25,6 +25,7 @@ from pyjax.core.source_info import warn_user
 from pyjax.core.symbolic_dims import checked_size
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.core.traced_sizes import TracedSize, dimension_of
+from pyjax.lax.common import NO_SHAPES
 from pyjax.lax.convert import convert as _convert_weak
 from pyjax.numpy.examples import with_example
 from pyjax.runtime.array import DeviceArray, array_without_copy
@@ -540,7 +541,7 @@ def static_int(value: Any, name: str) -> int:
 
 def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:
     """A shape given as an int or a sequence of ints, as a tuple; sizes must not be negative."""
-    if isinstance(shape, (int, np.integer, TracedSize)) or (
+    if isinstance(shape, (int, np.integer, TracedSize, *NO_SHAPES)) or (
         hasattr(shape, "ndim") and shape.ndim == 0
     ):
         shape = (shape,)

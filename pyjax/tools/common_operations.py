@@ -5,12 +5,14 @@ program, so each stands here once for a dtype and a kind of operands. Left out i
 for its shapes (products, sorts, running sums): there is no end of those.
 
   python -m pyjax.tools.common_operations [--x64] [--cpu NAME]     call them all
+                                          [--attended]             and end with standard input
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +23,7 @@ from pyjax import nn, random
 from pyjax import numpy as jnp
 from pyjax._config import config
 from pyjax.runtime.placement import device_put
+from xla_backend.process.ending import end_after
 from xla_backend.process.on_first_use import on_first_use
 
 _target_named = on_first_use("xla_backend.tools.precompile", "target_named")
@@ -189,7 +192,10 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--x64", action="store_true")
     parser.add_argument("--cpu", default="host")
+    parser.add_argument("--attended", action="store_true", help="end when standard input does")
     chosen = parser.parse_args(words)
+    if chosen.attended:
+        end_after(lambda: os.read(0, 1))
     config.update("jax_enable_x64", chosen.x64)
     _compile_as_for(_target_named(chosen.cpu))
     for call in common_operations(chosen.x64):

@@ -567,6 +567,17 @@ def test_shapes_that_equal_remembered_ones_are_still_checked():
     assert type(size) is int
 
 
+@pytest.mark.parametrize("shape", [b"a", b"", "2", {2, 3}, frozenset({2}), {2: 3}], ids=repr)
+@pytest.mark.parametrize(
+    "make",
+    [jnp.zeros, lambda s: jnp.full(s, 1), lambda s: jnp.broadcast_to(1, s), jnp.empty],
+    ids=["zeros", "full", "broadcast_to", "empty"],
+)
+def test_integers_in_collections_that_are_no_sequences_are_no_shape(make, shape):
+    with pytest.raises(TypeError, match=r"Shapes must be 1D sequences of .* integer type"):
+        make(shape)
+
+
 # -- parameters of eager primitives ----------------------------------------------------------------
 
 PLAIN = (int, str, type(None), np.dtype, enum.Enum, ShapedArray)

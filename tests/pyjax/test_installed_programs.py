@@ -112,6 +112,15 @@ def test_a_call_that_fails_ends_it(tmp_path):
         command._call_operations("no processor", str(tmp_path))
 
 
+def test_calls_for_another_process_end_with_it(tmp_path):
+    command = [sys.executable, "-m", "pyjax.tools.common_operations", "--attended"]
+    environment = {**os.environ, "PYJAX_CACHE_DIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment) as process:
+        process.communicate(timeout=60)  # closes its standard input
+    assert process.returncode == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("x64", [False, True])
 def test_all_operations_can_be_called(x64, tmp_path):

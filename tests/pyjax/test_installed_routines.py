@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -200,3 +202,22 @@ def test_most_kernels_are_compiled_ahead():
 def test_all_kernels_compile_for_a_level():
     for group in pieces(everything=True):
         assert len(compiled_piece(group, LEVEL).content) > 100
+
+
+def _workers(pid: int) -> int:
+    """How many processes a process has started."""
+    return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_compilers_end_with_the_command(tmp_path):
+    command = [sys.executable, "-m", "pyjax", "precompile", "--into", str(tmp_path), "--jobs", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert b" groups of kernels" in process.stdout.readline()
+        while _workers(process.pid) < 3:  # and multiprocessing's own
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.terminate()
+        # There is more to read as long as one of them has the other end of the pipe.
+        process.communicate(timeout=60)
+    assert not list(tmp_path.glob("*.pack"))

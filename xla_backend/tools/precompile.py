@@ -36,6 +36,7 @@ from xla_backend.persistent.settings import (
     change_cache_settings,
     installed_directory,
 )
+from xla_backend.process.ending import end_after
 from xla_backend.targets.cpu.installed_programs import KINDS, PREFIX, programs_pack_of
 from xla_backend.targets.cpu.routines.installable import compiled_piece, runtime_entries
 
@@ -263,7 +264,7 @@ def _compiled(
     progress(done, len(groups))
     # Not forked: LLVM's threads and locks would not be.
     context = multiprocessing.get_context("spawn")
-    processes = ProcessPoolExecutor(jobs, context)
+    processes = ProcessPoolExecutor(jobs, context, _end_with_parent)
     try:
         for future in as_completed([processes.submit(work, part) for part in parts]):
             made = future.result()
@@ -276,6 +277,12 @@ def _compiled(
         raise
     finally:
         processes.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    end_after(parent.join)
 
 
 def _compile_part(groups: Sequence[str], target: TargetInfo) -> list[Entry]:

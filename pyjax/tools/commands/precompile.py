@@ -107,16 +107,18 @@ def _call_operations(name: str, folder: str) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(options)}
     environment |= {"JAX_PLATFORMS": "cpu", "PYJAX_CACHE_DIR": folder, "PYJAX_INSTALLED_DIR": ""}
     environment |= {"PYJAX_FIRST_CODE": "0"}  # all of it is to be there when they end
-    command = [sys.executable, "-m", "pyjax.tools.common_operations", "--cpu", name]
+    command = [sys.executable, "-m", "pyjax.tools.common_operations", "--attended", "--cpu", name]
     processes = []
     try:
         for mode in ([], ["--x64"]):
-            processes.append(subprocess.Popen([*command, *mode], env=environment))
+            processes.append(
+                subprocess.Popen([*command, *mode], stdin=subprocess.PIPE, env=environment)
+            )
         ended = [process.wait() for process in processes]
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()  # waits, and closes its standard input
     if any(ended):
         raise RuntimeError(f"calling the common operations ended with {max(ended, key=abs)}")
 
