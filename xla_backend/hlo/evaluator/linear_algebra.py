@@ -51,9 +51,12 @@ def cholesky(node: Instruction, x: np.ndarray) -> np.ndarray:
     result = np.empty(wide.shape, wide.dtype)
     for index in np.ndindex(wide.shape[:-2]):
         try:
-            result[index] = np.linalg.cholesky(wide[index])
+            factor = np.linalg.cholesky(wide[index])
         except np.linalg.LinAlgError:
-            result[index] = np.tril(np.full(wide.shape[-2:], np.nan))
+            factor = np.full_like(wide[index], np.nan)
+        if np.isnan(factor.diagonal()).any():  # where NumPy's LAPACK goes on with a NaN
+            factor = np.tril(np.full_like(factor, np.nan))
+        result[index] = factor
     if not a.lower:
         result = np.conj(np.swapaxes(result, -1, -2))
     return convert_array(result, type_of(x))

@@ -27,7 +27,6 @@ from xla_backend.kernels.library.places import (
     both,
     for_each,
     guard_of,
-    negated,
     power_of_two,
 )
 
@@ -125,7 +124,7 @@ class _Factor:
         self.numbers = _Numbers(e, self.type)
 
     def columns(self, matrix: Index, place: Index, row: Index, real: Value | bool) -> Value:
-        """Columns of the factor from the left; returns whether no pivot is 0 or less. Row and
+        """Columns of the factor from the left; returns whether all pivots are above 0. Row and
         column of an upper factor change their places."""
         b, n, numbers, r = self.b, self.n, self.numbers, self.numbers.reals
         j, (good,) = b.open_loop(n, inits=(b.constant(P.PRED, True),))
@@ -141,14 +140,13 @@ class _Factor:
             pivot = numbers.minus_square(carried[0], y)
             pivot, *values = b.close_loop((pivot, *parts(product)))
             element = numbers.element(values)
-        # NaN takes its own way through the columns.
-        wrong = r.compare(pivot, r.const(0), "LE")
+        right = r.compare(pivot, r.const(0), "GT")  # NaN is not, either
         value = numbers.over(element, r.op(Opcode.SQRT, pivot))
         if below is not None:
             value = self.e.select(below, value, self.e.scalar(self.type, 0))
         self.e.store(self.shared, place + row * n + j, value, here)
         b.barrier()
-        (good,) = b.close_loop((both(b, good, negated(b, wrong)),))
+        (good,) = b.close_loop((both(b, good, right),))
         return good
 
     def _given(self, matrix: Index, i: Index, j: Index, guard: Value | None) -> Element:
