@@ -26,12 +26,13 @@ def counts(t: P) -> bool:
 
 
 def is_long(w: FunctionWriter, t: P, n: str) -> str:
-    """Whether a row is."""
+    """Whether a row is, and no longer than the counts are wide."""
 
     def few() -> list[str]:
         return [w.cmp("sle", "i32", w.call("pyjax_num_threads", "i32"), str(_MOST_THREADS))]
 
-    enough = w.cmp("sge", "i64", n, str(_LEAST[t.byte_size]))
+    least = _LEAST[t.byte_size]
+    enough = w.cmp("ult", "i64", w.isub(n, least), str((1 << 32) - least))
     return w.if_else(enough, ["i1"], few, lambda: ["false"])[0]
 
 
