@@ -23,7 +23,7 @@ _NAMES = {ComparisonDirection.GE: "max", ComparisonDirection.LE: "min"}
 # Of fewer a loop takes less: it goes through them once.
 _LONG = 1 << 17
 # Of truth values, where a loop does not stop at the first.
-_LONG_TRUTH = 1 << 9
+_LONG_TRUTH = 1 << 6
 _LONG_ANY = 1 << 12
 # That are read in a cycle, at least.
 _BYTES_PER_CYCLE = 16

@@ -150,9 +150,28 @@ def _emit_search(module: ModuleWriter, t: P, extreme: str) -> str:
         differs = w.not_("i1", r.is_it(r.load(state[0], 1), "%wanted", 1))
         return w.op("and", "i1", differs, w.cmp("slt", "i64", state[0], last))
 
-    (place,) = w.while_([("i64", whole)], other, lambda state: [w.iadd(state[0], 1)])
+    def one_by_one() -> list[str]:
+        return w.while_([("i64", whole)], other, lambda state: [w.iadd(state[0], 1)])
+
+    def of_last_vector() -> list[str]:
+        """Which begins earlier: what it shares with the one before is not wanted."""
+        begin = w.isub("%n", r.lanes)
+        return [w.imin(w.iadd(begin, _first_lane(w, bits, found(begin))), last)]
+
+    if r.lanes > 1:
+        fits = w.cmp("sge", "i64", "%n", str(r.lanes))
+        (place,) = w.if_else(fits, ["i64"], of_last_vector, one_by_one)
+    else:
+        (place,) = one_by_one()
     w.ret("i64", place)
     return name
+
+
+def _first_lane(w: FunctionWriter, bits: str, hits: str) -> str:
+    """The first lane of a mask, as the bits of an integer; how many there are where it has none."""
+    w.module.declare(f"llvm.cttz.{bits}", bits, [bits, "i1"])
+    lane = w.value(f"call {bits} @llvm.cttz.{bits}({bits} {hits}, i1 false)")
+    return lane if bits == "i64" else w.cast("zext", bits, lane, "i64")
 
 
 def _ask_for(w: FunctionWriter, place: str) -> None:
@@ -275,6 +294,22 @@ def _others(w: FunctionWriter, row: str, count: str, extreme: str) -> str:
     return w.select(w.cmp("eq", bits, hits, "0"), "i64", end, w.isub(end, some))
 
 
+def _in_first_vector(w: FunctionWriter, row: str, extreme: str) -> str:
+    """Where the first wanted truth value is, if it is there."""
+    lanes = w.target.lanes(8)
+    ty, bits = vector("i8", lanes), f"i{lanes}"
+
+    def look() -> list[str]:
+        wanted = const(ty, int(extreme == "max"))
+        hits = w.cmp("eq", ty, w.load(ty, row, 1), wanted)
+        place = _first_lane(w, bits, w.cast("bitcast", mask_of(ty), hits, bits))
+        found = w.cmp("slt", "i64", place, str(lanes))
+        return [w.select(found, "i32", w.cast("trunc", "i64", place, "i32"), str(_NOWHERE))]
+
+    fits = w.cmp("sge", "i64", "%n", str(lanes))
+    return w.if_else(fits, ["i32"], look, lambda: [str(_NOWHERE)])[0]
+
+
 def _emit_truth_group(extreme: str, module: ModuleWriter) -> None:
     part = _emit_truth_part(module, extreme)
     w = module.function(f"pyjax_first_{extreme}_{P.PRED}", _CONTEXT.parameters())
@@ -282,10 +317,13 @@ def _emit_truth_group(extreme: str, module: ModuleWriter) -> None:
     parts = w.op("udiv", "i64", w.iadd("%n", PART - 1), str(PART))
     tasks, size = w.imul("%outer", parts), w.imul("%outer", "%n")
     with w.loop("0", "%outer") as number:
-        w.store("i32", str(_NOWHERE), w.gep("i32", "%places", number.index))
-        # Where it comes early, nobody else is asked for help.
-        first = w.imul(number.index, parts)
-        w.call(part, "void", [("ptr", context), ("i64", first)])
+        cell = w.gep("i32", "%places", number.index)
+        place = _in_first_vector(w, w.gep("i8", "%in", w.imul(number.index, "%n")), extreme)
+        w.store("i32", place, cell)
+        with w.if_(w.cmp("eq", "i32", place, str(_NOWHERE))):
+            # Where it comes early, nobody else is asked for help.
+            first = w.imul(number.index, parts)
+            w.call(part, "void", [("ptr", context), ("i64", first)])
 
     def rest() -> None:
         with w.if_(w.cmp("sge", "i64", size, str(_PARALLEL_TRUTH))):
