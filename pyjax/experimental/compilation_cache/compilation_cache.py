@@ -35,13 +35,15 @@ def cache_status() -> CacheStatus:
 
 
 def clear_cache() -> int:
-    """Delete all entries; returns how many there were. Programs in use stay.
+    """Delete all entries; returns how many there were. Programs in use stay, and those that are
+    still being compiled (`pyjax.compilation_barrier` waits for them) are kept when they are.
 
     >>> import tempfile, pyjax
     >>> before = pyjax.config.jax_compilation_cache_dir
     >>> set_cache_dir(tempfile.mkdtemp())
     >>> pyjax.jit(lambda x: x + 1)(1.0).item()
     2.0
+    >>> pyjax.compilation_barrier()
     >>> clear_cache() > 0, cache_status().entries
     (True, 0)
     >>> pyjax.config.update("jax_compilation_cache_dir", before)
