@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
+from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
 from pyjax.core.errors import new_error
 from pyjax.core.exact_keys import exact_key, register_exact_key
+from pyjax.core.known_trees import known_trees
 from pyjax.core.tree_messages import (
     DICT_KIND,
     LEAF_KIND,
@@ -55,8 +57,9 @@ class PyTreeDef:
     )  # fmt: skip
     num_leaves: int
     num_nodes: int
-    # Whether there is one object for all such structures: nothing but tuples, lists, named tuples
-    # and dicts whose keys are strings. Of these `tree_util` keeps the paths of the leaves here.
+    # Whether there is one object for all such structures: nothing but tuples, lists, named tuples,
+    # dicts whose keys are strings and dataclasses whose auxiliary data are the same objects. Of
+    # these `tree_util` keeps the paths of the leaves here.
     is_shared: bool
     paths: Any
 
@@ -231,6 +234,10 @@ class PyTreeDef:
         """
         if self is LEAF:
             return [tree]
+        if self.is_shared and known_trees.find is not None:
+            known = known_trees.find(tree)
+            if known is not None and known[1] is self:
+                return known[0]
         out: list[Any] = []
         if not _flattened_up_to(self, tree, out):
             out.clear()
@@ -330,6 +337,8 @@ _nested_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
 # Dicts by their keys in the order in which they have them: the structure if all values are leaves.
 _dict_defs: BoundedCache[tuple[str, ...], PyTreeDef] = BoundedCache(_structures)
 _STRINGS = frozenset({str})
+# Auxiliary data of dataclasses that are the same objects from tree to tree, as a rule.
+_SAME = frozenset({str, int, bool, NoneType, FunctionType, BuiltinFunctionType, type})
 # From so many trees of a structure on, a function is written for it (some 3 us for each node).
 _OFTEN = 64
 
@@ -350,6 +359,17 @@ def _nested_node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTree
     """Structure of a tuple, list, named tuple or dict with string keys; remembered, if its children
     are."""
     key = (*map(id, children), *data) if cls is dict else (*map(id, children), cls)
+    return _node_under(key, cls, data, children)
+
+
+def _dataclass_node(cls: Any, data: tuple[Any, ...], children: tuple[PyTreeDef, ...]) -> PyTreeDef:
+    """Structure of a dataclass; remembered under what its auxiliary data are, which it keeps."""
+    if not _SAME.issuperset(map(type, data)):
+        return PyTreeDef(cls, data, children)
+    return _node_under((*map(id, children), cls, *map(id, data)), cls, data, children)
+
+
+def _node_under(key: Any, cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
     found = _nested_defs.hot.get(key)
     if found is None:
         found = PyTreeDef(cls, data, children)
@@ -423,7 +443,12 @@ def flatten_into(tree: Any, leaves: list[Any]) -> PyTreeDef:
     node = node_types.get(cls)
     if node is not None:
         children, data = node.flatten(tree)
-        return PyTreeDef(cls, data, tuple([flatten_into(c, leaves) for c in children]))
+        parts = tuple([flatten_into(c, leaves) for c in children])
+        return (
+            PyTreeDef(cls, data, parts)
+            if node.fields is None
+            else _dataclass_node(cls, data, parts)
+        )
     if isinstance(tree, tuple) and hasattr(cls, "_fields"):
         return _nested_node(cls, cls, tuple([flatten_into(c, leaves) for c in tree]))
     if len(leaf_types) >= MOST_LEAF_TYPES:  # of a program that makes classes
@@ -476,12 +501,18 @@ _MESSAGES: dict[Any, int] = {
 
 
 def _plain_node(treedef: PyTreeDef) -> Any:
-    """Type, keys and children of a structure for `builder_of`."""
+    """What `builder_of` must know of a structure."""
     cls = treedef._type
     if cls is _Leaf:
         return None
-    cls = type(None) if cls is _NoneNode else cls
-    return cls, treedef._data if cls is dict else None, treedef._children
+    if cls is _NoneNode:
+        return NoneType, (), ()
+    registered = node_types.get(cls)
+    if registered is None:
+        return cls, treedef._data if cls is dict else (), treedef._children
+    assert registered.fields is not None  # it would not be shared
+    constants = zip(registered.fields[1], treedef._data)
+    return cls, registered.fields[0], treedef._children, tuple(constants)
 
 
 def _unflatten(treedef: PyTreeDef, leaves: Any, at: int) -> Any:
@@ -636,7 +667,15 @@ def tree_flatten(
     leaves: list[Any] = []
     if is_leaf is not None:
         return leaves, _flatten_is_leaf(tree, leaves, is_leaf)
-    return leaves, flatten_into(tree, leaves)
+    find = known_trees.find
+    if find is None:
+        return leaves, flatten_into(tree, leaves)
+    known = find(tree)
+    if known is None:
+        known = leaves, flatten_into(tree, leaves)
+        if known[1].is_shared and known_trees.learn is not None:
+            known_trees.learn(tree, known[1])
+    return known
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:

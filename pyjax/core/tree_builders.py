@@ -1,13 +1,14 @@
 """Functions that put trees of one structure together, written for it: displays of the containers
 with the leaves in their places, as one would write them by hand,
 
-    lambda a: {'attention': {'k': a[0], 'q': a[1]}, 'mlp': [a[2], a[3]]}
+    lambda a: {'attention': {'k': a[0], 'q': a[1]}, 'mlp': [a[2], a[3]], 'norm': c0(scale=a[4])}
 
 which Python runs in a fifth of the time of a walk over the structure. Layer: core.
 """
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,18 +17,27 @@ _DEEPEST = 40
 _MOST_NODES = 1000
 _BRACKETS = {dict: ("{", "}"), tuple: ("(", ")"), list: ("[", "]")}
 
-Node = tuple[type, Sequence[str] | None, Sequence[Any]]
+# The type, the keys, the children; of a class with attributes, also those that are no children.
+Node = tuple[type, Sequence[str], Sequence[Any]] | tuple[Any, ...]
 
 
 def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[Any], Any] | None:
     """What gives the tree from a list or tuple of its leaves; None if the structure has other nodes
-    than dicts with string keys, tuples, lists and None, or is very large or deep.
+    than dicts with string keys, tuples, lists, None and calls of classes, or is very large or deep.
 
     Args:
-      node_of: the type, the keys and the children of a structure; None: it is a leaf.
+      node_of: the type, the keys and the children of a structure; None: it is a leaf. Classes are
+        called with their children, by name if there are keys; a fourth item has the names and
+        values of what they get beside these.
     """
     parts: list[str] = []
+    names: dict[str, Any] = {}
     nodes = leaves = 0
+
+    def constant(value: Any) -> str:
+        name = f"c{len(names)}"
+        names[name] = value
+        return name
 
     def write(structure: Any, depth: int) -> bool:
         nonlocal nodes, leaves
@@ -37,21 +47,27 @@ def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[An
             leaves += 1
             return True
         nodes += 1
-        cls, keys, children = node
+        cls, keys, children, *others = node
         if nodes > _MOST_NODES or depth > _DEEPEST:
             return False
         if cls is type(None):
             parts.append("None,")
             return True
-        if cls not in _BRACKETS:
-            return False
-        opening, closing = _BRACKETS[cls]
+        opening, closing = _BRACKETS.get(cls) or (f"{constant(cls)}(", ")")
         parts.append(opening)
+        for key, value in others[0] if others else ():
+            if not _is_name(key):
+                return False
+            parts.append(f"{key}={constant(value)},")
         for i, child in enumerate(children):
-            if keys is not None:
+            if cls is dict:
                 if type(keys[i]) is not str:
                     return False
                 parts.append(f"{keys[i]!r}:")
+            elif keys:
+                if not _is_name(keys[i]):
+                    return False
+                parts.append(f"{keys[i]}=")
             if not write(child, depth + 1):
                 return False
         parts.append(closing + ",")
@@ -59,4 +75,8 @@ def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[An
 
     if not write(root, 0):
         return None
-    return eval(f"lambda a: {''.join(parts)[:-1]}")
+    return eval(f"lambda a: {''.join(parts)[:-1]}", names)
+
+
+def _is_name(key: str) -> bool:
+    return key.isidentifier() and not keyword.iskeyword(key)

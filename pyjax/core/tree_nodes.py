@@ -14,15 +14,19 @@ from weakref import WeakSet
 from pyjax.core.errors import new_error
 from xla_backend.process.bounded_cache import clear_all
 
+Fields = tuple[tuple[str, ...], tuple[str, ...]]
+
 
 class NodeType:
     """How one type is taken apart and put together.
 
     `flatten(x) -> (children, aux)`, `unflatten(aux, children) -> x`;
-    `flatten_with_keys(x) -> ((key, child) pairs, aux)` or None.
+    `flatten_with_keys(x) -> ((key, child) pairs, aux)` or None. `fields`: the names of the
+    attributes that are its children, and of those that are its auxiliary data, where this is all
+    that `flatten` looks at.
     """
 
-    __slots__ = ("cls", "flatten", "flatten_with_keys", "unflatten")
+    __slots__ = ("cls", "fields", "flatten", "flatten_with_keys", "unflatten")
 
     def __init__(
         self,
@@ -30,8 +34,10 @@ class NodeType:
         flatten: Callable[[Any], tuple[Iterable[Any], Any]],
         unflatten: Callable[[Any, tuple[Any, ...]], Any],
         flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+        fields: Fields | None = None,
     ) -> None:
         self.cls = cls
+        self.fields = fields
         self.flatten = flatten
         self.unflatten = unflatten
         self.flatten_with_keys = flatten_with_keys
@@ -85,6 +91,7 @@ def register_node(
     flatten: Callable[[Any], tuple[Iterable[Any], Any]],
     unflatten: Callable[[Any, tuple[Any, ...]], Any],
     flatten_with_keys: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+    fields: Fields | None = None,
 ) -> None:
     """Add a node type to the registry.
 
@@ -100,7 +107,7 @@ def register_node(
             "Trees that were flattened rely on the functions that were registered.",
             "Register a class once, at the top level of the module that defines it.",
         )
-    node_types[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys)
+    node_types[cls] = NodeType(cls, flatten, unflatten, flatten_with_keys, fields)
     leaf_types.discard(cls)
     if cls in _taken_as_tuples:
         clear_all()

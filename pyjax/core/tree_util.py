@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -181,6 +182,8 @@ def _paths_of(treedef: PyTreeDef) -> list[KeyPath]:
                 keys = [DictKey(key) for key in data]
             elif kind is tuple or kind is list:
                 keys = [SequenceKey(i) for i in range(len(children))]
+            elif (node_type := node_type_of(kind)) is not None and node_type.fields is not None:
+                keys = [GetAttrKey(name) for name in node_type.fields[0]]
             else:
                 keys = [GetAttrKey(name) for name in getattr(kind, "_fields", ())]
             found = [(k, *path) for k, child in zip(keys, children) for path in _paths_of(child)]
@@ -531,6 +534,13 @@ def register_pytree_with_keys_class(cls: T) -> T:
     return cls
 
 
+def _attributes(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the attributes of an object."""
+    if len(names) > 1 and all(name.isidentifier() for name in names):
+        return operator.attrgetter(*names)
+    return lambda x: tuple([getattr(x, name) for name in names])
+
+
 def register_dataclass(
     nodetype: T,
     data_fields: Sequence[str] | None = None,
@@ -580,8 +590,10 @@ def register_dataclass(
                 f"and only them. Missing: {sorted(missing)}. Unexpected: {sorted(unexpected)}.",
             )
 
+    values_of, constants_of = _attributes(data), _attributes(meta)
+
     def flatten(x: Any) -> tuple[Iterable[Any], Any]:
-        return [getattr(x, f) for f in data], tuple(getattr(x, f) for f in meta)
+        return values_of(x), constants_of(x)
 
     def flatten_with_keys(x: Any) -> tuple[Iterable[Any], Any]:
         return (
@@ -592,7 +604,7 @@ def register_dataclass(
     def unflatten(values: Any, children: Any) -> Any:
         return nodetype(**dict(zip(meta, values)), **dict(zip(data, children)))
 
-    register_node(nodetype, flatten, unflatten, flatten_with_keys)
+    register_node(nodetype, flatten, unflatten, flatten_with_keys, (data, meta))
     return nodetype
 
 

@@ -3,8 +3,7 @@
 API
   entry_library() -> Library    pyjax_call_method, pyjax_call_operator: `vectorcall`s of methods
                                 pyjax_bind: their `tp_descr_get`
-  Fact                          what the code must know of this process, words of a table
-  Field                         where in a method things are
+                                pyjax_flatten: see `tree_code`
 
 The interpreter lock is held but while a program runs that takes long. Guards run no code of Python;
 from the moment that they fit, whatever may run some (allocation, finalizers) finds everything that
@@ -13,11 +12,7 @@ is used here with a reference of its own.
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-from pyjax.native.c_api import FUNCTIONS, NUMPY_FLAGS, OBJECT_TYPE, NumpyField, address_of
+from pyjax.native.c_api import FUNCTIONS, NUMPY_FLAGS, NumpyField, address_of
 from pyjax.native.entries import (
     MOST_ARRAYS,
     MOST_REGISTERS,
@@ -28,116 +23,19 @@ from pyjax.native.entries import (
     Header,
     Step,
 )
+from pyjax.native.function_writer import COUNT_MASK, VECTORCALL, Fact, Field, Writer
+from pyjax.native.tree_code import write_flatten
 from xla_backend.llvm.jit import Library, compile_library
 from xla_backend.llvm.target import TargetInfo, host_target
-from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.process.bounded_cache import once
 
-
-class Fact(enum.IntEnum):
-    """Words of the table of facts: objects, and where in objects slots are."""
-
-    ARRAY = 0  # type of arrays
-    BUFFER = 1
-    SPEC = 2
-    HOLDER = 3  # type of what has programs
-    PROGRAMS_OF_HOLDER = 4
-    PROGRAMS = 5  # type of tables of programs
-    ENTRIES = 6
-    HOT = 7
-    TRACING = 8  # a set that is empty while nothing is traced
-    WATCHERS = 9  # a list that is empty while nobody watches calls
-    OFF = 10  # tables that are empty while calls may be native
-    GUARDED = 11
-    BLOCKS = 12  # context variable of open blocks of options
-    CONTEXT = 13  # list with the key of options outside of them
-    NO_BLOCKS = 14  # the empty tuple
-    NONE = 15
-    TEXT = 16  # type of strings
-    EMPTY = 17  # exception: no memory is free, more must be made
-    REFUSED = 18  # exception: there is none
-    BOUND = 19  # type of bound methods
-    DICT = 20  # type of dictionaries
-
-
-class Field(enum.IntEnum):
-    """Words of a method, behind the header of objects."""
-
-    VECTORCALL = 2
-    FALLBACK = 3
-    PROGRAMS = 4  # the table of an operator's programs
-    FACTS = 5
-    DICT = 6
-    WEAK = 7
-    SIZE = 8
-
-
 _MISS = "inttoptr (i64 1 to ptr)"  # no entry fits
-_COUNT_MASK = str((1 << 63) - 1)  # of `nargsf`, without PY_VECTORCALL_ARGUMENTS_OFFSET
-
-
-class _Writer:
-    """Writes one function; `w` is its FunctionWriter."""
-
-    def __init__(
-        self, module: ModuleWriter, name: str, params: Sequence[tuple[str, str]], result: str
-    ) -> None:
-        self.w: FunctionWriter = module.function(
-            name, params, result=result, internal=not name.startswith("pyjax_")
-        )
-
-    def python(self, name: str, *arguments: str) -> str:
-        """A call of a function of Python."""
-        result, types = FUNCTIONS[name]
-        return self.w.call(name, result, list(zip(types, arguments, strict=True)))
-
-    def own(self, name: str, result: str, *arguments: tuple[str, str]) -> str:
-        return self.w.call(name, result, arguments)
-
-    def word(self, table: str, number: int | str, ty: str = "i64") -> str:
-        return self.w.load(ty, self.w.gep("i64", table, number), align=1)
-
-    def at(self, value: str, offset: str) -> str:
-        """Address of a slot of an object."""
-        return self.w.gep("i8", value, offset)
-
-    def slot(self, value: str, facts: str, fact: Fact) -> str:
-        return self.w.load("ptr", self.at(value, self.word(facts, fact)))
-
-    def type_of(self, value: str) -> str:
-        return self.w.load("ptr", self.w.gep("i8", value, OBJECT_TYPE))
-
-    def same(self, a: str, b: str) -> str:
-        return self.w.cmp("eq", "ptr", a, b)
-
-    def require(self, condition: str, otherwise: str) -> None:
-        """Go on if a condition holds; else to a label."""
-        on = self.w.new_label("on")
-        self.w.cond_br(condition, on, otherwise, likely=True)
-        self.w.label(on)
-
-    @contextmanager
-    def block(self, label: str) -> Iterator[None]:
-        """Code at a label that does not dominate what follows."""
-        with self.w.scope():
-            self.w.label(label)
-            yield
-
-    def each(self, count: str, table: str) -> Iterator[tuple[str, str]]:
-        """Numbers below a count with the objects in a table, where there are some."""
-        with self.w.loop(0, count) as loop:
-            value = self.w.load("ptr", self.w.gep("ptr", table, loop.index))
-            with self.w.if_(self.w.cmp("ne", "ptr", value, "null")):
-                yield loop.index, value
-
-    def release_all(self, count: str, table: str) -> None:
-        for _, value in self.each(count, table):
-            self.python("Py_DecRef", value)
 
 
 def _write_ready(module: ModuleWriter) -> None:
     """i1 ready(facts): whether nothing speaks against native calls now, here."""
-    f = _Writer(module, "pyjax.ready", [("ptr", "facts")], "i1")
+    f = Writer(module, "pyjax.ready", [("ptr", "facts")], "i1")
     w = f.w
     blocks = w.alloca("ptr")
     sizes = [
@@ -171,7 +69,7 @@ def _write_matches(module: ModuleWriter) -> None:
     them, or null, and the program is found."""
     names = ("facts", "guards", "hot", "registers", "inputs", "buffers", "scalars", "program")
     params = [("ptr", n) for n in names]
-    f = _Writer(module, "pyjax.matches", params, "i1")
+    f = Writer(module, "pyjax.matches", params, "i1")
     w = f.w
     size, key, value = w.alloca("i64"), w.alloca("ptr"), w.alloca("ptr")
     head, following, no, wrong = "head", "following", "no", "wrong"
@@ -318,7 +216,7 @@ def _write_matches(module: ModuleWriter) -> None:
 
 def _write_equal(module: ModuleWriter) -> None:
     """i1 equal(facts, key, text): whether a key is a string, of no subclass, equal to another."""
-    f = _Writer(module, "pyjax.equal", [("ptr", n) for n in ("facts", "key", "text")], "i1")
+    f = Writer(module, "pyjax.equal", [("ptr", n) for n in ("facts", "key", "text")], "i1")
     w = f.w
     yes, other, no = (w.new_label(n) for n in ("yes", "other", "no"))
     w.cond_br(f.same("%key", "%text"), yes, other, likely=True)
@@ -333,7 +231,7 @@ def _write_equal(module: ModuleWriter) -> None:
 
 def _write_allocated(module: ModuleWriter) -> None:
     """ptr allocated(facts, take, grow): memory, or null with an exception."""
-    f = _Writer(module, "pyjax.allocated", [("ptr", n) for n in ("facts", "take", "grow")], "ptr")
+    f = Writer(module, "pyjax.allocated", [("ptr", n) for n in ("facts", "take", "grow")], "ptr")
     w = f.w
     done, failed, empty, other = (w.new_label(n) for n in ("done", "failed", "empty", "other"))
     taken = f.python("PyObject_Vectorcall", "%take", "null", "0", "null")
@@ -354,7 +252,7 @@ def _write_run(module: ModuleWriter) -> None:
     """ptr run(facts, words, inputs, buffers, kept, program): run the program of an entry that fits;
     the result, null with an exception, or MISS: nothing has happened."""
     params = [("ptr", n) for n in ("facts", "words", "inputs", "buffers", "kept", "program")]
-    f = _Writer(module, "pyjax.run", params, "ptr")
+    f = Writer(module, "pyjax.run", params, "ptr")
     w = f.w
     addresses, blocks, arrays = (w.alloca("ptr", MOST_ARRAYS + 1) for _ in range(3))
     result = w.alloca("ptr")
@@ -451,7 +349,7 @@ def _write_made(module: ModuleWriter) -> None:
     """ptr made(facts, steps, arrays): the result; arrays that go into it leave the table. null with
     an exception."""
     params = [("ptr", n) for n in ("facts", "steps", "arrays")]
-    f = _Writer(module, "pyjax.made", params, "ptr")
+    f = Writer(module, "pyjax.made", params, "ptr")
     w = f.w
     stack = w.alloca("ptr", MOST_REGISTERS)
     height, used = w.alloca("i64"), w.alloca("i64")
@@ -548,7 +446,7 @@ def _write_call_entries(module: ModuleWriter) -> None:
     """ptr call_entries(facts, programs, args, count, names): what the entry that fits gives; MISS:
     none does."""
     params = [("ptr", "facts"), ("ptr", "programs"), ("ptr", "args"), ("i64", "count")]
-    f = _Writer(module, "pyjax.call_entries", [*params, ("ptr", "names")], "ptr")
+    f = Writer(module, "pyjax.call_entries", [*params, ("ptr", "names")], "ptr")
     w = f.w
     registers = w.alloca("ptr", MOST_REGISTERS)
     inputs, buffers = (w.alloca("ptr", MOST_ARRAYS) for _ in range(2))
@@ -590,10 +488,7 @@ def _write_call_entries(module: ModuleWriter) -> None:
         w.ret("ptr", _MISS)
 
 
-_VECTORCALL = [("ptr", "self"), ("ptr", "args"), ("i64", "flags"), ("ptr", "names")]
-
-
-def _end_of_call(f: _Writer, facts: str, programs: str, args: str, count: str, slow: str) -> None:
+def _end_of_call(f: Writer, facts: str, programs: str, args: str, count: str, slow: str) -> None:
     """Try entries, then the Python function."""
     w = f.w
     arguments = [("ptr", facts), ("ptr", programs), ("ptr", args), ("i64", count)]
@@ -609,11 +504,11 @@ def _end_of_call(f: _Writer, facts: str, programs: str, args: str, count: str, s
 
 def _write_call_method(module: ModuleWriter) -> None:
     """`vectorcall` of a method of a holder of programs."""
-    f = _Writer(module, "pyjax_call_method", _VECTORCALL, "ptr")
+    f = Writer(module, "pyjax_call_method", VECTORCALL, "ptr")
     w = f.w
     slow = w.new_label("slow")
     facts = f.word("%self", Field.FACTS, "ptr")
-    count = w.op("and", "i64", "%flags", _COUNT_MASK)
+    count = w.op("and", "i64", "%flags", COUNT_MASK)
     f.require(w.cmp("ne", "i64", count, "0"), slow)
     holder = w.load("ptr", "%args")
     f.require(f.same(f.type_of(holder), f.word(facts, Fact.HOLDER, "ptr")), slow)
@@ -625,16 +520,16 @@ def _write_call_method(module: ModuleWriter) -> None:
 
 def _write_call_operator(module: ModuleWriter) -> None:
     """`vectorcall` of an operator, whose programs the method has."""
-    f = _Writer(module, "pyjax_call_operator", _VECTORCALL, "ptr")
+    f = Writer(module, "pyjax_call_operator", VECTORCALL, "ptr")
     facts = f.word("%self", Field.FACTS, "ptr")
     programs = f.word("%self", Field.PROGRAMS, "ptr")
-    count = f.w.op("and", "i64", "%flags", _COUNT_MASK)
+    count = f.w.op("and", "i64", "%flags", COUNT_MASK)
     _end_of_call(f, facts, programs, "%args", count, f.w.new_label("slow"))
 
 
 def _write_bind(module: ModuleWriter) -> None:
     """`tp_descr_get`: itself for a class, a bound method for an instance."""
-    f = _Writer(module, "pyjax_bind", [("ptr", n) for n in ("self", "instance", "owner")], "ptr")
+    f = Writer(module, "pyjax_bind", [("ptr", n) for n in ("self", "instance", "owner")], "ptr")
     w = f.w
     pair = w.alloca("ptr", 2)
     bound, plain = w.new_label("bound"), w.new_label("plain")
@@ -665,6 +560,7 @@ def entry_code(target: TargetInfo) -> str:
         _write_call_method,
         _write_call_operator,
         _write_bind,
+        write_flatten,
     ):
         write(module)
     return module.to_text()

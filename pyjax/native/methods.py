@@ -11,8 +11,10 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pyjax.core.tree_nodes import leaf_types
 from pyjax.native.c_api import address_of
-from pyjax.native.entry_code import Fact, Field, entry_library
+from pyjax.native.entry_code import entry_library
+from pyjax.native.function_writer import Fact, Field
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 # Slots and flags of the stable ABI.
@@ -91,6 +93,10 @@ class Methods:
         """A method that calls one table of programs, with the instance and its operands."""
         return self._make(fallback, "pyjax_call_operator", programs)
 
+    def of_trees(self, fallback: Callable[..., Any], table: Any) -> Any:
+        """What gives the leaves and the structure of a tree whose shape a table has."""
+        return self._make(fallback, "pyjax_flatten", table)
+
     def _make(self, fallback: Callable[..., Any], code: str, programs: Any) -> Any:
         allocate = ctypes.pythonapi.PyType_GenericAlloc
         allocate.restype, allocate.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_ssize_t]
@@ -112,6 +118,8 @@ def facts_of_python() -> dict[Fact, object]:
         Fact.NONE: None,
         Fact.TEXT: str,
         Fact.DICT: dict,
+        Fact.TYPE: type,
+        Fact.LEAF_TYPES: leaf_types,
         Fact.NO_BLOCKS: (),
         Fact.EMPTY: IndexError,
         Fact.REFUSED: MemoryError,

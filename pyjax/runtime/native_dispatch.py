@@ -19,11 +19,13 @@ import numpy as np
 
 from pyjax._config import options
 from pyjax._config.registry import deviating, key_outside_blocks, trace_context
+from pyjax.core.known_trees import known_trees
 from pyjax.core.pytree import PyTreeDef, tree_unflatten
 from pyjax.core.trace_state import entered
 from pyjax.core.traceback_filter import leave
 from pyjax.native.c_api import is_usable, numpy_is_as_known, offset_of_slot
 from pyjax.native.entries import Output, Target, Unsuited, write_entry
+from pyjax.native.trees import TreeTable
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import NUMPY_DTYPES, SCALAR_KINDS, as_array
 from pyjax.runtime.program import Program, for_user, watchers
@@ -187,6 +189,10 @@ def make_method_native(name: str, compiled: Any) -> None:
     _methods.append((name, compiled))
 
 
+def _unknown(tree: Any) -> None:
+    """What is found of a tree that native code does not know."""
+
+
 @once
 def _is_ready() -> bool:
     """Whether calls are native; the first time, what was announced becomes so."""
@@ -199,6 +205,7 @@ def _is_ready() -> bool:
         offset_of_slot(holder, slot),
         offset_of_slot(table, "entries"),
         offset_of_slot(table, "hot"),
+        offset_of_slot(TreeTable, "entries"),
     ]
     if None in places:
         return False
@@ -217,7 +224,7 @@ def _is_ready() -> bool:
         fact.BLOCKS: blocks,
         fact.CONTEXT: context,
     }
-    slots = (fact.BUFFER, fact.SPEC, fact.PROGRAMS_OF_HOLDER, fact.ENTRIES, fact.HOT)
+    slots = (fact.BUFFER, fact.SPEC, fact.PROGRAMS_OF_HOLDER, fact.ENTRIES, fact.HOT, fact.TREES)
     methods = native.Methods(facts | dict(zip(slots, places)))
     holder.__call__ = methods.of_holder(holder.__call__)  # type: ignore[method-assign]
     for name, compiled in _methods:
@@ -229,4 +236,6 @@ def _is_ready() -> bool:
         else:
             made = methods.of_operator(plain, programs)
         setattr(DeviceArray, name, made)
+    trees = TreeTable(Budget("known trees", entries=1))
+    known_trees.learn, known_trees.find = trees.learn, methods.of_trees(_unknown, trees)
     return True

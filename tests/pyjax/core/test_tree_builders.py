@@ -1,13 +1,24 @@
 """Functions that are written for structures: the trees are those of a walk."""
 
+import dataclasses
 from collections import OrderedDict, namedtuple
+from typing import Any
 
 import pytest
 
 from pyjax.core.pytree import tree_flatten
-from pyjax.core.tree_util import tree_structure
+from pyjax.core.tree_util import register_dataclass, tree_structure
 
 Point = namedtuple("Point", "x y")
+
+
+@register_dataclass
+@dataclasses.dataclass
+class Layer:
+    weight: Any
+    bias: Any
+    activation: str = dataclasses.field(metadata={"static": True})
+
 
 TREES = {
     "nested": {"b": [1, {"q": 2, "a'\"\\": (3,)}], "a": (4, None, [], {}, ((), (5,)))},
@@ -16,6 +27,7 @@ TREES = {
     "empty": {},
     "none": None,
     "named tuple": {"p": Point(1, [2])},
+    "dataclass": [Layer(1, [2], "relu"), Layer({"a": 3}, None, "tanh")],
     "registered": {"o": OrderedDict(b=1, a=[2])},
     "numbers as keys": {"a": {1: 2, 0: 3}},
 }
@@ -38,11 +50,13 @@ def test_trees_that_are_put_together_often(name):
 
 def test_a_function_is_written_for_plain_structures_only():
     plain = tree_structure({"plain": [0, (1, None)]})
-    other = tree_structure({"other": Point(0, [1])})
+    other = tree_structure({"other": OrderedDict(a=0, b=[1])})
+    named = tree_structure({"named": Point(0, [1])})
     for _ in range(200):
         plain.unflatten([1, 2])
         other.unflatten([1, 2])
-    assert plain._build is not None and other._build is None
+        named.unflatten([1, 2])
+    assert plain._build is not None and named._build is not None and other._build is None
     deep = 0
     for _ in range(300):
         deep = [deep]

@@ -1,0 +1,225 @@
+"""Trees that native code takes apart: as Python does, whatever happens on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+from collections import OrderedDict, namedtuple
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pyjax
+import pyjax.numpy as jnp
+from pyjax.core.known_trees import known_trees
+from pyjax.core.pytree import flatten_into
+from pyjax.native.c_api import is_usable
+
+pytestmark = pytest.mark.skipif(not is_usable(), reason="calls are Python on this build")
+
+Pair = namedtuple("Pair", "left right")
+
+
+@pyjax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    weight: Any
+    bias: Any
+    name: Any = dataclasses.field(default="linear", metadata={"static": True})
+
+
+class Leaf:
+    pass
+
+
+class Watched:
+    """Registered by its attributes, of which one is what a function gives."""
+
+    def __init__(self, look: Any) -> None:
+        self.first = Leaf()
+        self.look = look
+
+    @property
+    def second(self) -> Any:
+        return self.look()
+
+
+pyjax.tree_util.register_dataclass(Watched, ("first", "second"), ())
+KNOWN = {
+    "leaf types": [1, 2.5, "text", Leaf(), Leaf],
+    "nested": {"b": [1, {"q": 2, "p": (3,)}], "a": (4, None, [], {}, ((), (5,)))},
+    "named tuples": (Pair(1, Pair([2], None)), Pair((), 3)),
+    "dataclasses": [Layer(1, Layer(2, None)), Layer({"x": 3}, 4, "other")],
+    "one": 1,
+    "none": None,
+    "nothing": {},
+    "empty keys": {"": 1, "é": 2},
+}
+OF_PYTHON = {
+    "numbers as keys": {"a": {1: 2, 0: 3}},
+    "ordered": {"o": OrderedDict(b=1, a=[2])},
+    "large": list(range(600)),
+    "auxiliary data that differ from tree to tree": Layer(1, 2, (0.5,)),
+}
+
+
+@pytest.fixture(autouse=True)
+def native() -> Iterator[None]:
+    f = pyjax.jit(lambda x: x + 1)
+    for _ in range(3):  # native code is loaded by the second call
+        f(jnp.arange(3.0))
+    assert known_trees.find is not None
+    yield
+
+
+def by_python(tree: Any) -> tuple[list[Any], Any]:
+    leaves: list[Any] = []
+    structure = flatten_into(tree, leaves)
+    return leaves, structure
+
+
+def taught(tree: Any) -> bool:
+    """Whether native code knows a tree after some time."""
+    for _ in range(20):
+        pyjax.tree.flatten(tree)
+    assert known_trees.find is not None
+    return known_trees.find(tree) is not None
+
+
+def same(a: tuple[list[Any], Any], b: tuple[list[Any], Any]) -> bool:
+    return [*map(id, a[0])] == [*map(id, b[0])] and a[1] == b[1]
+
+
+@pytest.mark.parametrize("name", [*KNOWN, *OF_PYTHON])
+def test_as_python_does(name: str) -> None:
+    tree = {**KNOWN, **OF_PYTHON}[name]
+    expected = by_python(tree)
+    assert taught(tree) == (name in KNOWN)
+    found = pyjax.tree.flatten(tree)
+    assert type(found) is tuple and type(found[0]) is list and same(found, expected)
+    if name in KNOWN:
+        assert found[1] is expected[1]
+    mapped = pyjax.tree.map(lambda x, y: y, tree, tree)
+    assert str(mapped) == str(pyjax.tree.unflatten(*found[::-1]))
+    paths = pyjax.tree.flatten_with_path(tree)[0]
+    assert [leaf for _, leaf in paths] == expected[0]
+
+
+def test_trees_that_are_nearly_known() -> None:
+    tree = {"a": [1, (2, None)], "b": Layer(3, 4), "c": Pair(5, 6)}
+    assert taught(tree)
+    others: list[Any] = [
+        {"a": [1, (2, None)], "c": Pair(5, 6), "b": Layer(3, 4)},  # the same in another order
+        {"a": [1, (2, 0)], "b": Layer(3, 4), "c": Pair(5, 6)},
+        {"a": [1, (2, None), 3], "b": Layer(3, 4), "c": Pair(5, 6)},
+        {"a": (1, (2, None)), "b": Layer(3, 4), "c": Pair(5, 6)},
+        {"a": [1, [2, None]], "b": Layer(3, 4), "c": Pair(5, 6)},
+        {"a": [1, (2, None)], "b": Layer(3, 4, "other"), "c": Pair(5, 6)},
+        {"a": [1, (2, None)], "b": Layer(None, 4), "c": Pair(5, 6)},
+        {"a": [1, (2, None)], "b": Layer(3, 4), "c": (5, 6)},
+        {"a": [1, (2, None)], "b": Layer(3, 4), "d": Pair(5, 6)},
+        OrderedDict(tree),
+    ]
+    for other in others:
+        assert same(pyjax.tree.flatten(other), by_python(other)), other
+
+
+def test_prefixes_and_errors_of_several_trees() -> None:
+    tree = {"a": [1, 2], "b": 3}
+    assert taught(tree) and taught({"a": 4, "b": 5})
+    assert pyjax.tree.map(lambda x, y: (x, y), {"a": 4, "b": 5}, tree) == {
+        "a": (4, [1, 2]),
+        "b": (5, 3),
+    }
+    with pytest.raises(ValueError, match=r"(?s)Structures differ|got a leaf"):
+        pyjax.tree.map(lambda x, y: x, tree, {"a": 4, "b": 5})
+
+
+def test_what_is_registered_later_is_no_leaf_any_more() -> None:
+    class Late:
+        def __init__(self) -> None:
+            self.inside = 7
+
+    class LatePair(namedtuple("LatePair", "left right")):
+        pass
+
+    late = [Late(), LatePair(1, 2)]
+    assert taught(late) and len(pyjax.tree.leaves(late)) == 3
+    pyjax.tree_util.register_dataclass(Late, ("inside",), ())
+    pyjax.tree_util.register_pytree_node(
+        LatePair, lambda p: ((p[1],), None), lambda _, c: LatePair(None, c[0])
+    )
+    assert pyjax.tree.leaves(late) == [7, 2]
+
+
+def test_classes_whose_metaclass_has_a_hash_of_its_own() -> None:
+    class Meta(type):
+        def __hash__(cls) -> int:
+            raise AssertionError("asked for a hash")
+
+    class Odd(metaclass=Meta):
+        pass
+
+    assert taught([1, 2])
+    with pytest.raises(AssertionError, match="asked for a hash"):
+        pyjax.tree.flatten([1, Odd()])
+
+
+def test_attributes_that_do_something() -> None:
+    def fail() -> Any:
+        raise fault("from the attribute")
+
+    watched = Watched(Leaf)
+    tree = [watched, [Leaf()]]
+    assert taught(tree)
+    for fault in (AttributeError, KeyboardInterrupt, ZeroDivisionError):
+        watched.look = fail
+        with pytest.raises(fault, match="from the attribute"):
+            pyjax.tree.flatten(tree)
+
+    def change() -> Any:
+        tree[1].clear()
+        tree.clear()
+        gc.collect()
+        return Leaf()
+
+    watched.look = change
+    leaves, structure = pyjax.tree.flatten(tree)  # no matter what: it is of what it found
+    assert len(leaves) == structure.num_leaves and not tree
+
+
+def test_nothing_leaks() -> None:
+    leaf = Leaf()
+    inner = [leaf, Pair(leaf, None)]
+    tree = {"a": inner, "b": Layer(leaf, leaf), "c": Watched(lambda: leaf)}
+    miss = {"a": inner, "b": Layer(leaf, leaf), "c": Watched(lambda: None)}
+    assert taught(tree) and taught(miss) and taught(inner)
+    structure = pyjax.tree.structure(tree)
+    held = [leaf, inner, tree, tree["b"], structure, None]
+
+    def calls(count: int) -> None:
+        for i in range(count):
+            pyjax.tree.flatten(tree)
+            pyjax.tree.flatten(miss)
+            pyjax.tree.map(lambda x, y: x, inner, inner)
+            known_trees.find({"a": inner, "b": i, "c": 1})  # type: ignore[misc]
+
+    calls(100)
+    before = [sys.getrefcount(x) for x in held]
+    calls(2000)
+    after = [sys.getrefcount(x) for x in held]
+    assert max(abs(b - a) for a, b in zip(before, after)) < 30
+
+
+def test_the_option_turns_it_off() -> None:
+    tree = {"off": [1, 2]}
+    assert taught(tree) and known_trees.find is not None
+    pyjax.config.update("jax_native_dispatch", False)
+    try:
+        assert known_trees.find(tree) is None
+        assert pyjax.tree.leaves(tree) == [1, 2]
+    finally:
+        pyjax.config.update("jax_native_dispatch", True)
+    assert known_trees.find(tree) is not None
