@@ -60,11 +60,15 @@ def _whole_dimensions(node: Instruction) -> Instruction | None:
 
 def _padded_before(node: Instruction) -> Instruction | None:
     """reduce-window(pad(x, v)) starting from the same v -> reduce-window with more padding, which
-    adds nothing to a window: v may not, either, however often it is there."""
+    adds nothing to a window: v may not, either, however often it is there. A window as long as
+    what is padded stays: prefixes and whole dimensions are known by that."""
     if node.shape.is_tuple or node.operands[0].opcode is not Opcode.PAD:
         return None
     pad, init = node.operands
     x, value = pad.operands
+    padded = zip(_window(node), pad.shape.dimensions, x.shape.dimensions)
+    if any(w.size >= size != inner for w, size, inner in padded):
+        return None
     if value is not init and not _same_constant(value, init):
         return None
     if not _adds_nothing(node.called[0], init):

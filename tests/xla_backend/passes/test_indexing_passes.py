@@ -274,6 +274,9 @@ WINDOWS_KEPT = {
         "q = f32[2,8,8] pad(p, zero), padding=0_0x1_1x1_1",
         ADD.replace("ROOT c = f32[] add(a, b)", "d = f32[] add(a, b)\n ROOT c = f32[] cosine(d)"),
     ),
+    "prefixes of what is padded": pooled(
+        "size=1x1x8 pad=0_0x0_0x7_0", "2,6,8", "q = f32[2,6,8] pad(p, zero), padding=0_0x0_0x2_0"
+    ),
     "negative padding": pooled(
         "size=1x3x3", "2,4,2", "q = f32[2,6,4] pad(p, zero), padding=0_0x0_0x-1_-1"
     ),

@@ -29,11 +29,16 @@ from xla_backend.targets.cpu.routines.matrix_lanes import REALS
 from xla_backend.targets.cpu.rules import RULES
 
 P = PrimitiveType
-# Lanes of any vector: a transform that has fewer beside it fills them with parts of itself.
+# Lanes of any vector: one transform fills them with parts of itself. So do few transforms, which
+# takes two ways through memory: up to this many lanes may stay empty instead.
 _SIDE_BY_SIDE = 16
+_EMPTY_LANES = 4
+_EMPTY_LANES_OF_PAIRS = 11  # two axes transform all n numbers, not half as many
 _WORTH_HALVING = 256
 # Places within a group are numbers of 32 bits.
 _LARGEST_STEP = 1 << 25
+# The longest transform of a group that may be nearly empty: longer ones are left to the host.
+FEW = 16384
 _CYCLES = 0.5  # of an element in a pass
 
 
@@ -84,12 +89,11 @@ def _runs_here(node: Instruction) -> bool:
         return False
     others = math.prod(operand.dimensions[:-1])
     last = _halved(attributes.fft_type, others, lengths[-1])
-    if last is None and _in_group(attributes.fft_type, lengths[-1]) > fft_plan.LONGEST:
+    longest = fft_plan.LONGEST if _fill_lanes(attributes.fft_type, others, lengths[-1]) else FEW
+    if last is None and _in_group(attributes.fft_type, lengths[-1]) > longest:
         return False
     rest = lengths[:-1]
-    return all(fft_plan.factors(n) is not None for n in lengths) and all(
-        n <= fft_plan.LONGEST for n in rest
-    )
+    return all(fft_plan.factors(n) is not None for n in lengths) and all(n <= FEW for n in rest)
 
 
 def _is_packed(fft_type: str, n: int) -> bool:
@@ -102,11 +106,17 @@ def _in_group(fft_type: str, n: int) -> int:
     return n // 2 if _is_packed(fft_type, n) else n
 
 
+def _fill_lanes(fft_type: str, problems: int, n: int) -> bool:
+    """Whether so many transforms are better one in each lane than two axes each."""
+    empty = _EMPTY_LANES_OF_PAIRS if _is_packed(fft_type, n) else _EMPTY_LANES
+    return problems >= _SIDE_BY_SIDE - empty
+
+
 def _halved(fft_type: str, problems: int, n: int) -> tuple[int, int] | None:
     """The two lengths of a transform along the last axis that is done as two axes."""
     if fft_type == "IRFFT" or n < _WORTH_HALVING:
         return None
-    if problems >= _SIDE_BY_SIDE and _in_group(fft_type, n) <= fft_plan.LONGEST:
+    if _fill_lanes(fft_type, problems, n) and _in_group(fft_type, n) <= fft_plan.LONGEST:
         return None
     return fft_plan.halves(n, _SIDE_BY_SIDE)
 

@@ -15,8 +15,9 @@ RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
 LARGEST_PRIME = 67
 LARGEST_FACTOR = 4096
 # The longest transform of one group. From 4096 on two copies of its lanes do not stay in the second
-# cache, and it still takes half as long as two axes, which go through memory twice.
-LONGEST = 16384
+# cache, and it still takes half as long as two axes, which go through memory twice; of 65,536 they
+# still fit into the third one.
+LONGEST = 65536
 # Roots of a product of two indices come from two tables, of this many low and the other high bits.
 LOW_BITS = 10
 

@@ -12,6 +12,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.ir import Host, Library, all_steps
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
+from xla_backend.targets.cpu.fft_rules import FEW
 from xla_backend.targets.cpu.routines import fft_forms, fft_plan
 
 ORACLES = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
@@ -62,7 +63,9 @@ SHAPES = [
     # Real numbers in pairs: as many as a group holds, and a long one that is no such pairs.
     ((17, 8192), 1), ((2, 7890), 1), ((16, 6), 1), ((1, 4), 1), ((3, 16384), 1),
     # Longer than a group in the second cache, and enough of them to go through memory once.
-    ((17, 12000), 1), ((16, 16384), 1),
+    ((17, 12000), 1), ((16, 16384), 1), ((5, 65536), 1), ((12, 32768), 1),
+    # Lanes that stay empty: so few that two axes would take longer, and so many that they do not.
+    ((5, 1000), 1), ((4, 1000), 1), ((12, 300), 1), ((11, 300), 1),
 ]  # fmt: skip
 
 
@@ -73,7 +76,7 @@ def test_transforms(shape, rank, kind, t):
     if kind == "IRFFT" and shape[-1] == 1:
         return
     executable, x = program(kind, t, shape, rank)
-    long = kind == "IRFFT" and shape[-1] > 2 * fft_plan.LONGEST
+    long = kind == "IRFFT" and shape[-1] > 2 * FEW and shape[0] < 5
     assert bool(steps_of(executable, Host)) == long
     (y,) = executable.run_arrays([x])
     right = expected(kind, x, shape, rank)
@@ -88,6 +91,18 @@ def test_large_primes_are_the_host_s(shape, rank, kind):
     assert steps_of(executable, Host) and not steps_of(executable, Library)
     (y,) = executable.run_arrays([x])
     np.testing.assert_allclose(y, expected(kind, x, shape, rank), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kind, shape, steps",
+    [
+        ("RFFT", (4, 4096), 2), ("RFFT", (5, 4096), 1), ("RFFT", (16, 131072), 1),
+        ("FFT", (11, 4096), 2), ("FFT", (12, 4096), 1), ("IFFT", (16, 16384), 1),
+        ("IFFT", (11, 16384), 2), ("IRFFT", (5, 65536), 1),
+    ],
+)  # fmt: skip
+def test_few_transforms_are_one_step_where_they_fill_enough_lanes(kind, shape, steps):
+    assert len(steps_of(program(kind, "c64", shape, 1)[0], Library)) == steps
 
 
 @pytest.mark.parametrize("kind", ORACLES)
@@ -173,14 +188,6 @@ def test_real_numbers_are_half_as_many_complex_ones(kind):
     (step,) = steps_of(executable, Library)
     assert step.routine == f"packed_{kind.lower()}_c64"
     assert 512 in step.operands and 1024 not in step.operands
-
-
-@pytest.mark.parametrize("kind", ORACLES)
-def test_long_rows_side_by_side_go_through_memory_once(kind):
-    executable, _ = program(kind, "c64", (16, 16384), 1)
-    assert len(steps_of(executable, Library)) == 1
-    executable, _ = program(kind, "c64", (15, 16384), 1)
-    assert len(steps_of(executable, Library)) == (1 if kind == "IRFFT" else 2)
 
 
 def test_the_ends_of_what_is_conjugate_symmetric_are_taken_for_real():
