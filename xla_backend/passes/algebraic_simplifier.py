@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_backend.passes.algebraic_arithmetic import AlgebraicArithmeticSimplifier
 from xla_backend.passes.algebraic_contraction import AlgebraicContractionSimplifier
+from xla_backend.passes.algebraic_integer import AlgebraicIntegerSimplifier
 from xla_backend.passes.algebraic_reduction import AlgebraicReductionSimplifier
 from xla_backend.passes.algebraic_shape import AlgebraicShapeSimplifier
 from xla_backend.passes.algebraic_window import AlgebraicWindowSimplifier
@@ -12,6 +13,7 @@ from xla_backend.passes.transpose_folding import TransposeFolding
 
 _TABLES = (
     AlgebraicArithmeticSimplifier.rules,
+    AlgebraicIntegerSimplifier.rules,
     AlgebraicShapeSimplifier.rules,
     AlgebraicContractionSimplifier.rules,
     AlgebraicReductionSimplifier.rules,
