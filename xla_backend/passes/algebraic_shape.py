@@ -156,7 +156,29 @@ def _slice_of_concatenate(
     sizes[d] = sum(part.shape.dimensions[d] for part in whole)
     if set(a.strides) == {1} and tuple(sizes) == node.shape.dimensions:
         return Emit(node).concatenate(whole, d)
+    if a.strides[d] > 1 and all(user.opcode is Opcode.SLICE for user in inner.users):
+        return _strided_parts(node, inner, a, d)
     return None
+
+
+def _strided_parts(
+    node: Instruction, inner: Instruction, a: SliceAttributes, d: int
+) -> Instruction:
+    """Every n-th element of a concatenation is a concatenation of such elements of its operands:
+    loops are cut where one ends, if that is a place of their own elements."""
+    b = Emit(node)
+    parts = []
+    offset, start, stride = 0, a.starts[d], a.strides[d]
+    for part in inner.operands:
+        size = part.shape.dimensions[d]
+        first = start + max(-((start - offset) // stride), 0) * stride - offset
+        end = min(a.limits[d] - offset, size)
+        if first < end:
+            starts = [first if i == d else s for i, s in enumerate(a.starts)]
+            limits = [end if i == d else s for i, s in enumerate(a.limits)]
+            parts.append(b.slice(part, starts, limits, a.strides))
+        offset += size
+    return b.concatenate(parts, d)
 
 
 def _pad(node: Instruction) -> Instruction | None:

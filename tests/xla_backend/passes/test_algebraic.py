@@ -276,6 +276,30 @@ CHANGES = {
         ),
         "f32[11] concatenate(",
     ),
+    "slice-of-whole-operands-with-steps": (
+        "f32[4], f32[5], f32[6]",
+        (
+            "a = f32[15] concatenate(p0, p1, p2), dimensions={0}\n"
+            " ROOT r = f32[6] slice(a), slice={[4:15:2]}"
+        ),
+        "f32[6] concatenate({{%[^ ]+}}, {{%[^ ]+}}), dimensions={0}",
+    ),
+    "strided-slice-of-concatenate": (
+        "f32[4], f32[5], f32[6]",
+        (
+            "a = f32[15] concatenate(p0, p1, p2), dimensions={0}\n"
+            " ROOT r = f32[5] slice(a), slice={[1:14:3]}"
+        ),
+        "f32[5] concatenate({{%[^ ]+}}, {{%[^ ]+}}, {{%[^ ]+}}), dimensions={0}",
+    ),
+    "strided-slice-between-operands": (
+        "f32[2,4], f32[2,1], f32[2,6]",
+        (
+            "a = f32[2,11] concatenate(p0, p1, p2), dimensions={1}\n"
+            " ROOT r = f32[2,4] slice(a), slice={[0:2:1], [0:10:3]}"
+        ),
+        "f32[2,4] concatenate({{%[^ ]+}}, {{%[^ ]+}}), dimensions={1}",
+    ),
     "pad-nothing": (
         "f32[4], f32[]",
         "ROOT r = f32[4] pad(p0, p1), padding=0_0",
@@ -374,6 +398,14 @@ CHANGES = {
 }
 
 KEPT = {
+    "strided-slice-of-concatenate-that-is-used": (
+        "f32[4], f32[5]",
+        (
+            "a = f32[9] concatenate(p0, p1), dimensions={0}\n"
+            " b = f32[3] slice(a), slice={[1:8:3]}\n"
+            " ROOT t = (f32[9], f32[3]) tuple(a, b)"
+        ),
+    ),
     "add-zero": (
         "f32[20]",
         (
@@ -443,13 +475,6 @@ KEPT = {
         (
             "a = f32[9] concatenate(p0, p1), dimensions={0}\n"
             " ROOT r = f32[4] slice(a), slice={[2:6]}"
-        ),
-    ),
-    "slice-of-whole-operands-with-steps": (
-        "f32[4], f32[5], f32[6]",
-        (
-            "a = f32[15] concatenate(p0, p1, p2), dimensions={0}\n"
-            " ROOT r = f32[6] slice(a), slice={[4:15:2]}"
         ),
     ),
     "concatenate-slices-with-a-gap": (
