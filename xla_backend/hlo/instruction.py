@@ -179,6 +179,8 @@ class Computation:
         # Whether operands are known to come before users in the order of instructions. What is
         # added comes behind its operands, so that only edits of operands can make it untrue.
         self._known_ordered = True
+        # How often its graph has been edited: what was found out about it holds as long as this.
+        self.edits = 0
         self._next_id: dict[str, int] = {}
         self._names: set[str] = set()
 
@@ -302,6 +304,7 @@ class Computation:
         instruction.name = self.unique_name(name or instruction.name or instruction.opcode._value_)
         self._names.add(instruction.name)
         instruction.parent = self
+        self.edits += 1
         self._instructions[instruction] = None
         counts, opcode = self._opcode_counts, instruction.opcode
         counts[opcode] = counts.get(opcode, 0) + 1
@@ -337,6 +340,7 @@ class Computation:
     def replace_uses(self, old: Instruction, new: Instruction) -> None:
         """As `replace`, but `old` stays, without users."""
         assert old is not new and new.parent is self
+        self.edits += 1
         self._known_ordered = self._known_ordered and not old.users
         for user in list(old.users):
             if user is new:
@@ -350,8 +354,11 @@ class Computation:
     def replace_all_uses(self, replacements: Mapping[Instruction, Instruction]) -> None:
         """`replace_uses` for many at once: a user of a thousand of them is looked at once. None may
         be replaced by something that uses it."""
+        if not replacements:
+            return
         users: dict[Instruction, None] = {}
-        self._known_ordered = self._known_ordered and not replacements
+        self.edits += 1
+        self._known_ordered = False
         for old, new in replacements.items():
             assert old is not new and new.parent is self
             users.update(old.users)
@@ -365,6 +372,7 @@ class Computation:
     def replace_operand(self, user: Instruction, index: int, new: Instruction) -> None:
         old = user.operands[index]
         assert new.parent is self
+        self.edits += 1
         self._known_ordered = False
         user.operands[index] = new
         new.users[user] = None
@@ -373,6 +381,7 @@ class Computation:
 
     def set_operands(self, user: Instruction, operands: Iterable[Instruction]) -> None:
         """Give an instruction a new operand list; old operands stay even if now unused."""
+        self.edits += 1
         self._known_ordered = False
         for old in user.operands:
             old.users.pop(user, None)
@@ -392,6 +401,7 @@ class Computation:
         instruction.parent = None
 
     def _forget(self, instruction: Instruction) -> None:
+        self.edits += 1
         del self._instructions[instruction]
         self._names.discard(instruction.name)
         counts, opcode = self._opcode_counts, instruction.opcode
@@ -441,6 +451,7 @@ class Computation:
         """Set the instruction order (a schedule): a permutation, operands before users."""
         assert len(order) == len(self._instructions) and all(i in self._instructions for i in order)
         self._instructions = dict.fromkeys(order)
+        self.edits += 1
         self._known_ordered = False
 
     def take_apart(self) -> None:
@@ -450,6 +461,7 @@ class Computation:
             node.operands, node.called = [], []
             node.users.clear()
             node.annotations = None
+        self.edits += 1
         self.root = None
         self.parameters = []
         self._instructions = {}

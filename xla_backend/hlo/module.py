@@ -48,6 +48,9 @@ class HloModule:
     source_tables: SourceTables = field(default_factory=SourceTables)
     # Shapes of parameters and result with the layouts the caller wants; None: the entry's own.
     entry_layout: tuple[tuple[Shape, ...], Shape] | None = None
+    # What a pass found out about it for the step behind it (copy insertion: the analysis of
+    # buffers); a pipeline forgets it when another pass changes the module.
+    analysis: Any = field(default=None, init=False, repr=False)
     # Names that computations have or had; None until one is added.
     _names: NameUniquer | None = field(default=None, init=False, repr=False)
     _dropped: list[Computation] = field(default_factory=list, init=False, repr=False)
@@ -65,9 +68,8 @@ class HloModule:
         """Take a computation (and, first, those it calls) into the module, with unique names."""
         if computation.module is self:
             return computation
-        for node in computation:
-            for callee in node.called:
-                self.add_computation(callee)
+        for callee in _callees(computation):
+            self.add_computation(callee)
         if self._names is None:
             self._names = NameUniquer()
             for other in self.computations:
@@ -88,13 +90,16 @@ class HloModule:
         """Computations reachable from the entry, callees before callers."""
         assert self.entry is not None
         order: list[Computation] = []
-        seen: set[int] = {id(self.entry)}
+        seen = {self.entry}
         stack = [(self.entry, iter(_callees(self.entry)))]
         while stack:  # explicit: chains of calls can be longer than Python's recursion limit
             computation, callees = stack[-1]
             for callee in callees:
-                if id(callee) not in seen:
-                    seen.add(id(callee))
+                if callee not in seen:
+                    seen.add(callee)
+                    if _CALLERS.isdisjoint(callee.opcodes):  # most are fusions and reducers
+                        order.append(callee)
+                        continue
                     stack.append((callee, iter(_callees(callee))))
                     break
             else:
@@ -115,6 +120,8 @@ class HloModule:
     def forget_dropped(self) -> None:
         """Take the computations apart that were dropped and that nobody took up again, once nobody
         looks at them: they go at once then, and the cycle collector need not look for them."""
+        if not self._dropped:
+            return
         live = set(self.post_order())
         for computation in self._dropped:
             if computation.module is None and computation not in live:
@@ -185,4 +192,4 @@ def source_location(node: Instruction) -> tuple[str, int] | None:
 def _callees(computation: Computation) -> list[Computation]:
     if _CALLERS.isdisjoint(computation.opcodes):
         return []
-    return [callee for node in computation for callee in node.called]
+    return [callee for node in computation.instructions for callee in node.called]

@@ -6,7 +6,7 @@ pass, so pipelines nest; a fixed point is a pipeline that repeats until nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, Protocol, TypeVar
@@ -38,6 +38,10 @@ class HloPass:
 
     # If not empty, a pipeline does not run the pass on a module without any of these either.
     module_opcodes: frozenset[Opcode] = frozenset()
+
+    # Whether a second run right behind one that changed something changes nothing. (Whatever the
+    # pass, a run behind one that changed nothing does not, for passes ask about the module only.)
+    idempotent: bool = False
 
     # Checked after each run even outside checking mode: set on passes that users registered.
     verify_always: bool = False
@@ -101,31 +105,46 @@ class RuleTablePass(HloPass):
     retries = 4
 
     def run_on_computation(self, computation: Computation) -> bool:
-        changed = False
         rules = self.rules
         if rules.keys().isdisjoint(computation.opcodes):
             return False
+        changed = False
         for node in topological_order(computation):
-            if node.opcode not in rules or (not node.users and node is not computation.root):
+            found = rules.get(node.opcode)
+            if found is None or (not node.users and node is not computation.root):
                 continue
-            for _ in range(self.retries):
-                if self.fuel is not None and not self.fuel.allows():
-                    return changed
-                replacement = self._rewrite(node)
-                if replacement is None:
+            if self.fuel is not None and not self.fuel.allows():
+                return changed
+            for rule in found:
+                replacement = rule(node)
+                if replacement is not None:
+                    changed = True
+                    if not self._replace(computation, node, replacement):
+                        return True
                     break
-                computation.replace(node, replacement)
-                self.rewritten()
-                changed = True
-                node = replacement
         return changed
 
-    def _rewrite(self, node: Instruction) -> Instruction | None:
-        for rule in self.rules.get(node.opcode, ()):
-            replacement = rule(node)
-            if replacement is not None:
-                return replacement
-        return None
+    def _replace(
+        self, computation: Computation, node: Instruction, replacement: Instruction
+    ) -> bool:
+        """Put the replacement there, and what rules make of it in its turn. False if there is no
+        fuel left."""
+        for _ in range(self.retries - 1):
+            computation.replace(node, replacement)
+            self.rewritten()
+            if self.fuel is not None and not self.fuel.allows():
+                return False
+            node = replacement
+            for rule in self.rules.get(node.opcode, ()):
+                following = rule(node)
+                if following is not None:
+                    replacement = following
+                    break
+            else:
+                return True
+        computation.replace(node, replacement)
+        self.rewritten()
+        return True
 
 
 def topological_order(computation: Computation) -> list[Instruction]:
@@ -172,6 +191,35 @@ class PassObserver(Protocol):
         "pipeline-start" (nothing ran yet, `changed` is True) and "pipeline-end"."""
 
 
+class _PassTable(NamedTuple):
+    """Which passes of a pipeline look at a module with given opcodes. Passes are bits of a number:
+    most of a round have nothing to look for, and are not even asked.
+
+    Fields:
+      given, selects: what the table was made of.
+      passes: those that run.
+      always: passes that do not say what they look for.
+      by_opcode: those that look for an opcode.
+      beside: opcodes of which the module must have one, too, by place; empty: of none.
+      keys: equal for passes that do the same; None: one that runs whenever it is its turn.
+    """
+
+    given: list[HloPass]
+    selects: Callable[[str], bool]
+    passes: tuple[HloPass, ...]
+    always: int
+    by_opcode: dict[Opcode, int]
+    beside: tuple[frozenset[Opcode], ...]
+    keys: tuple[object, ...]
+
+    def concerned(self, present: Collection[Opcode]) -> int:
+        """Passes that look for what a module has."""
+        found, by_opcode = self.always, self.by_opcode
+        for opcode in present:
+            found |= by_opcode.get(opcode, 0)
+        return found
+
+
 class Pipeline(HloPass):
     """Passes in order.
 
@@ -183,8 +231,9 @@ class Pipeline(HloPass):
       selects: whether the pass of a name runs; None: all but the disabled ones.
       observer: sees the module between passes.
       log: every run of a pass, in order. Like statistics, filled by the outermost pipeline. What
-        passes whose opcodes the module lacks would do is nothing: outside checking mode they do not
-        run.
+        passes whose opcodes the module lacks would do is nothing, nor what those would do that
+        changed nothing and behind which nothing has changed: they do not run, unless the pipeline
+        checks, counts rewrites or has an observer.
     """
 
     def __init__(
@@ -208,6 +257,19 @@ class Pipeline(HloPass):
         self._watches = False
         # Opcodes of the module that the outermost pipeline runs on, None where they are not known.
         self._opcodes: set[Opcode] | None = None
+        # How many runs have changed the module, and, by key, behind how many of them a pass
+        # would do nothing.
+        self._changes = 0
+        self._settled: dict[object, int] = {}
+        self._table: _PassTable | None = None
+
+    def again(self) -> Pipeline:
+        """The same pipeline for another module: with the same passes, which know nothing of the
+        modules that they ran on, and a log of its own."""
+        passes, options, most = self.passes, self.options, self.max_iterations
+        copy = Pipeline(self.name, list(passes), options, most, self.selects, self.observer)
+        copy._table = self._table_of(self.selects)
+        return copy
 
     def run(self, module: HloModule) -> bool:
         if self.options.verify:
@@ -216,18 +278,25 @@ class Pipeline(HloPass):
         self._fuels = fuel_by_name(options.fuel)
         self._watches = bool(options.verify or options.audits or options.fuel)
         self._opcodes = None
+        self._changes = 0
+        self._settled = {}
         # Passes make many small objects and drop few cycles: collecting would only cost time.
         changed = without_collections(self._run, module, self)
         report_unused(self._fuels.values())
         return changed
 
     def _run(self, module: HloModule, outermost: Pipeline) -> bool:
-        passes = [p for p in self.passes if outermost.selects(p.name)]
         options = outermost.options
+        if outermost.observer is None and not outermost._watches:
+            run_round = outermost._run_quiet_round
+        else:
+            run_round = outermost._run_round
+        table = self._table_of(outermost.selects)
         changed = False
-        audit = None if self.max_iterations == 1 else RoundAudit(self.name, module)
+        audits = self.max_iterations > 1 and (options.verify or options.audits)
+        audit = RoundAudit(self.name, module) if audits else None
         for number in range(self.max_iterations):
-            if not outermost._run_round(module, self.name, passes):
+            if not run_round(module, self.name, table):
                 break
             changed = True
             if audit is not None and "cycles" in options.audits:
@@ -237,19 +306,65 @@ class Pipeline(HloPass):
                 raise audit.not_settled(self.max_iterations)
         return changed
 
-    def _run_round(self, module: HloModule, pipeline: str, passes: list[HloPass]) -> bool:
+    def _table_of(self, selects: Callable[[str], bool]) -> _PassTable:
+        table = self._table
+        if table is None or table.selects is not selects or table.given != self.passes:
+            table = self._table = self._new_table(selects)
+        return table
+
+    def _new_table(self, selects: Callable[[str], bool]) -> _PassTable:
+        passes = tuple(p for p in self.passes if selects(p.name))
+        always, by_opcode, keys = 0, dict[Opcode, int](), list[object]()
+        for i, hlo_pass in enumerate(passes):
+            wanted = hlo_pass.opcodes
+            if isinstance(hlo_pass, Pipeline):
+                inner = hlo_pass._table_of(selects)
+                wanted = frozenset() if inner.always else frozenset(inner.by_opcode)
+            if hlo_pass.verify_always or not wanted:
+                always |= 1 << i
+            for opcode in wanted:
+                by_opcode[opcode] = by_opcode.get(opcode, 0) | 1 << i
+            keys.append(_key(hlo_pass))
+        beside = tuple(frozenset() if p.verify_always else p.module_opcodes for p in passes)
+        given = list(self.passes)
+        return _PassTable(given, selects, passes, always, by_opcode, beside, tuple(keys))
+
+    def _run_quiet_round(self, module: HloModule, pipeline: str, table: _PassTable) -> bool:
+        """As `_run_round`, where nobody watches: only passes that may do something."""
+        any_changed = False
+        settled = self._settled
+        _, _, passes, _, _, besides, keys = table
+        left = table.concerned(self._present(module))
+        while left:
+            lowest = left & -left
+            left ^= lowest
+            place = lowest.bit_length() - 1
+            key, beside = keys[place], besides[place]
+            if key is not None and settled.get(key) == self._changes:
+                continue
+            if beside and beside.isdisjoint(self._present(module)):
+                continue
+            hlo_pass = passes[place]
+            if isinstance(hlo_pass, Pipeline):
+                changed = hlo_pass._run(module, self)
+            elif hlo_pass.verify_always:
+                changed = self._run_watched(module, pipeline, hlo_pass)
+            else:
+                changed = self._run_unwatched(module, pipeline, hlo_pass)
+            if changed:
+                any_changed = True
+                left = table.concerned(self._present(module)) & -(lowest << 1)
+            if key is not None and (hlo_pass.idempotent or not changed):
+                settled[key] = self._changes
+        return any_changed
+
+    def _run_round(self, module: HloModule, pipeline: str, table: _PassTable) -> bool:
         """Every pass once, as the outermost pipeline."""
-        observer = self.observer
+        observer, passes = self.observer, table.passes
         if observer is not None and passes:
             observer.between_passes(module, pipeline, "pipeline-start", passes[0].name, True)
         any_changed = False
-        # Most passes of a round have nothing to look for, and nobody to tell.
-        quiet = observer is None and not self._watches
         for i, hlo_pass in enumerate(passes):
-            wanted, present = hlo_pass.opcodes, self._opcodes
-            if quiet and wanted and present is not None and wanted.isdisjoint(present):
-                if not hlo_pass.verify_always:
-                    continue
             changed = self._run_one(module, pipeline, hlo_pass)
             any_changed |= changed
             if observer is not None:
@@ -264,9 +379,13 @@ class Pipeline(HloPass):
             return self._run_watched(module, pipeline, hlo_pass)
         if not self._concerns(module, hlo_pass):
             return False
-        start = perf_counter()
+        return self._run_unwatched(module, pipeline, hlo_pass)
+
+    def _run_unwatched(self, module: HloModule, pipeline: str, hlo_pass: HloPass) -> bool:
+        start, analysis = perf_counter(), module.analysis
         changed = hlo_pass.run(module)
-        self._ended(PassRun(pipeline, hlo_pass.name, changed, start, perf_counter() - start))
+        run = PassRun(pipeline, hlo_pass.name, changed, start, perf_counter() - start)
+        self._ended(module, run, analysis)
         if changed is not True and changed is not False:
             raise no_bool(module, hlo_pass.name, changed)
         if changed:
@@ -276,13 +395,19 @@ class Pipeline(HloPass):
     def _concerns(self, module: HloModule, hlo_pass: HloPass) -> bool:
         """Whether the module has opcodes that the pass looks for, as of the last pass that changed
         it."""
-        present = self._opcodes
-        if present is None:
-            present = self._opcodes = set().union(*(c.opcodes for c in module.computations))
+        present = self._present(module)
         wanted, beside = hlo_pass.opcodes, hlo_pass.module_opcodes
         if wanted and wanted.isdisjoint(present):
             return False
         return not (beside and beside.isdisjoint(present))
+
+    def _present(self, module: HloModule) -> set[Opcode]:
+        present = self._opcodes
+        if present is None:
+            present = self._opcodes = set()
+            for computation in module.computations:
+                present.update(computation.opcodes)
+        return present
 
     def _run_watched(self, module: HloModule, pipeline: str, hlo_pass: HloPass) -> bool:
         """With fuel and audits."""
@@ -291,9 +416,10 @@ class Pipeline(HloPass):
         before = module_to_text(module) if audited else ""
         fuel = hlo_pass.fuel = self._fuels.get(name)
         concerned = self._concerns(module, hlo_pass)
-        start = perf_counter()
+        start, analysis = perf_counter(), module.analysis
         changed = hlo_pass.run(module) if fuel is None else run_on_fuel(fuel, hlo_pass.run, module)
-        self._ended(PassRun(pipeline, name, changed, start, perf_counter() - start))
+        run = PassRun(pipeline, name, changed, start, perf_counter() - start)
+        self._ended(module, run, analysis)
         if changed is not True and changed is not False:
             raise no_bool(module, name, changed)
         if changed and not concerned:
@@ -304,9 +430,13 @@ class Pipeline(HloPass):
             self._audit(module, hlo_pass, before, changed)
         return changed
 
-    def _ended(self, run: PassRun) -> None:
+    def _ended(self, module: HloModule, run: PassRun, analysis: object) -> None:
+        """`analysis`: what was known about the module before the run."""
         if run.changed:
             self._opcodes = None
+            self._changes += 1
+            if module.analysis is analysis:
+                module.analysis = None
         self.log.append(run)
         for listener in pass_listeners:
             listener(run)
@@ -357,8 +487,20 @@ def pass_report(log: Iterable[PassRun]) -> str:
     )
 
 
+def _key(hlo_pass: HloPass) -> object:
+    """Equal for passes that do the same; None for what is to run whenever it is its turn: passes
+    of users, which may ask about more than the module, and pipelines."""
+    if isinstance(hlo_pass, Pipeline) or hlo_pass.verify_always or not _is_ours(hlo_pass):
+        return None
+    return hlo_pass if vars(hlo_pass) else type(hlo_pass)
+
+
+def _is_ours(hlo_pass: HloPass) -> bool:
+    return type(hlo_pass).__module__.partition(".")[0] == _OURS
+
+
 def _count_opcodes_behind(hlo_pass: HloPass, module: HloModule) -> None:
     """Users' passes may give instructions other opcodes; those of the compiler make others."""
-    if type(hlo_pass).__module__.partition(".")[0] != _OURS:
+    if not _is_ours(hlo_pass):
         for computation in module.computations:
             computation.count_opcodes()

@@ -19,7 +19,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.passes.buffer_values import BufferSet, BufferValues
+from xla_backend.passes.buffer_values import BufferSet, BufferValues, values_of
 from xla_backend.passes.fusion_records import epilogue_record
 
 ALIGNMENT = 64
@@ -97,7 +97,7 @@ def assign_buffers(module: HloModule) -> BufferAssignment:
         raise HloError(
             f"module {module.name!r} has no schedule: run the scheduler before buffer assignment"
         )
-    analysis = BufferValues(module)
+    analysis = values_of(module)
     if analysis.conflicts:
         raise HloError(
             f"module {module.name!r} lacks copies ({analysis.conflicts[0]}): "

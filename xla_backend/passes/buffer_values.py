@@ -13,6 +13,7 @@ import bisect
 import enum
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any, NamedTuple
 
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
@@ -437,6 +438,8 @@ class BufferValues:
 def donations(module: HloModule) -> dict[int, int]:
     """Flat output leaf -> the flat entry parameter leaf whose memory it may take."""
     assert module.entry is not None and module.entry.root is not None
+    if not module.aliases:
+        return {}
     parameters = Shape.tuple([p.shape for p in module.entry.parameters])
     result = module.entry.root.shape
     return {
@@ -493,8 +496,33 @@ def _parameter_leaf(
             return None
 
 
-def conflicts_of(module: HloModule) -> list[Conflict]:
-    """The copies that a scheduled module lacks."""
+def conflicts_of(module: HloModule, *, keep: bool = False) -> list[Conflict]:
+    """The copies that a scheduled module lacks. `keep`: if there are none, `values_of` comes next,
+    and need not look again."""
     analysis = BufferValues(module)
-    analysis.release()
+    if keep and not analysis.conflicts:
+        module.analysis = _KnownValues(analysis, _state_of(module))
+    else:
+        analysis.release()
     return analysis.conflicts
+
+
+def values_of(module: HloModule) -> BufferValues:
+    """The analysis of a scheduled module, for one who may unite more values: the one that found no
+    conflicts, unless the module has changed since."""
+    known, module.analysis = module.analysis, None
+    if isinstance(known, _KnownValues) and known.state == _state_of(module):
+        return known.analysis
+    return BufferValues(module)
+
+
+class _KnownValues(NamedTuple):
+    """An analysis without conflicts, and what the module was like."""
+
+    analysis: BufferValues
+    state: tuple[Any, ...]
+
+
+def _state_of(module: HloModule) -> tuple[Any, ...]:
+    """Another one behind each change of the graph."""
+    return (module.aliases, *((c, c.root, c.edits) for c in module.computations))

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from xla_backend.hlo.instruction import Computation
 from xla_backend.hlo.module import HloModule
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.call_inliner import CONTROL_FLOW
 from xla_backend.passes.cse import computation_key
@@ -20,12 +21,15 @@ class ComputationDeduplicator(HloPass):
     """
 
     name = "computation-deduplicator"
+    opcodes = frozenset(op for op in Opcode if op.calls != 0) - CONTROL_FLOW
 
     def run(self, module: HloModule) -> bool:
         keys: dict[Computation, Hashable] = {}
         first: dict[Hashable, Computation] = {}
         changed = False
         for computation in list(module.computations):
+            if self.opcodes.isdisjoint(computation.opcodes):
+                continue
             for node in computation.instructions:
                 if not node.called or node.opcode in CONTROL_FLOW:
                     continue

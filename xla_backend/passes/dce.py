@@ -20,16 +20,19 @@ class DeadCodeElimination(HloPass):
     """
 
     name = "dce"
+    idempotent = True
 
     def run(self, module: HloModule) -> bool:
         changed = False
         effects: dict[Computation, bool] = {}
-        for (
-            computation
-        ) in module.post_order():  # callees first, so that `effects` is known for calls
+        live = module.post_order()
+        for computation in live:  # callees first, so that `effects` is known for calls
             changed |= _sweep(computation, effects)
+        # What went may have called the last of a computation.
+        if changed:
+            live = module.post_order()
         # remove_unreachable also reorders: called only where something goes, or the flag would lie.
-        if len(module.post_order()) != len(module.computations):
+        if len(live) != len(module.computations):
             changed |= module.remove_unreachable()
         return changed
 

@@ -22,22 +22,27 @@ from xla_backend.hlo.instruction import (
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
-from xla_backend.passes.base import HloPass
+from xla_backend.passes.base import HloPass, topological_order
 from xla_backend.passes.fusion_groups import Group, GroupGraph
-from xla_backend.passes.fusion_rules import is_fusible, is_reduce_root
+from xla_backend.passes.fusion_rules import is_reduce_root
 
 
 class ControlFlowFusion(HloPass):
-    """Base of fusion passes: they work on computations that run instruction by instruction.
-    Subclasses override `fuse`."""
+    """Base of fusion passes: they work on computations that run instruction by instruction, and
+    have one of `opcodes`, if there are any. Subclasses override `fuse`."""
 
     def run(self, module: HloModule) -> bool:
-        changed = False
+        opcodes = self.opcodes
+        changed: list[Computation] = []
         for computation in control_flow_computations(module):
-            changed |= self.fuse(module, computation)
+            if not opcodes or not opcodes.isdisjoint(computation.opcodes):
+                if self.fuse(module, computation):
+                    changed.append(computation)
         if changed:
             module.remove_unreachable()
-        return changed
+        for computation in changed:
+            topological_order(computation)  # fusions stand behind their users
+        return bool(changed)
 
     def fuse(self, module: HloModule, computation: Computation) -> bool:
         """Fuse in one computation and add the fused ones to the module. True iff any."""
@@ -64,12 +69,13 @@ class LoopFusion(ControlFlowFusion):
 
     def fuse(self, module: HloModule, computation: Computation) -> bool:
         graph = GroupGraph(computation, self._together)
+        fusible = graph.fusible
         for node in reversed(graph.order):
-            if is_reduce_root(node):
-                if node.users or node is computation.root:
+            if node.users or node is computation.root:
+                if node in fusible:
+                    graph.place(node)
+                elif is_reduce_root(node):
                     graph.start_reduce_group(node)
-            elif is_fusible(node) and (node.users or node is computation.root):
-                graph.place(node)
         graph.merge_siblings()
         graph.drop_cheap_outputs()
         fusions = []
@@ -84,7 +90,7 @@ class LoopFusion(ControlFlowFusion):
         if fusions:
             for node in reversed(graph.order):
                 if not node.users and node is not computation.root and node.parent is computation:
-                    if is_fusible(node) or is_reduce_root(node):
+                    if node in fusible or is_reduce_root(node):
                         computation.remove(node)
         return bool(fusions)
 
@@ -96,6 +102,8 @@ def control_flow_computations(module: HloModule) -> list[Computation]:
     found = [module.entry]
     seen = {module.entry}
     for computation in found:  # grows while it is walked
+        if CONTROL_FLOW.isdisjoint(computation.opcodes):
+            continue
         for node in computation.instructions:
             if node.opcode in CONTROL_FLOW:
                 for callee in node.called:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from xla_backend.hlo.attributes import DimensionsAttributes
@@ -37,6 +38,7 @@ DUPLICATE_SCALAR_COST = 13
 _MAX_INDEX_MAPS = 16
 _MAX_SEARCH = 300
 _MAX_WRITERS = 16
+_MOST_COST = 1000
 
 # How a member is indexed by the group's loop: 0 is the loop index itself, each non-elementwise
 # user adds a map of its own. The value is how often the member is evaluated through that map.
@@ -90,32 +92,31 @@ class Group:
             and other.update is None
         )
 
-    def _users_of(self, producer: Instruction) -> list[tuple[Instruction, IndexMaps]]:
-        """Members that read `producer`, found from the shorter side: a broadcast may have as many
-        users as the program has layers."""
-        members = self.members
-        if len(producer.users) <= len(members):
-            return [(user, members[user]) for user in producer.users if user in members]
-        return [(member, maps) for member, maps in members.items() if member in producer.users]
-
     def index_maps_for(self, producer: Instruction) -> IndexMaps:
         """Through which maps the members of this group would evaluate `producer`."""
         maps: IndexMaps = {}
-        for user, user_maps in self._users_of(producer):
-            if user.opcode in ELEMENTWISE and producer.shape.dimensions == user.shape.dimensions:
+        members, users = self.members, producer.users
+        dimensions = producer.shape.dimensions
+        # From the shorter side: a broadcast may have as many users as the program has layers.
+        from_users = len(users) <= len(members)
+        for user in users if from_users else members:
+            if user not in (members if from_users else users):
+                continue
+            user_maps, opcode = members[user], user.opcode
+            if opcode in ELEMENTWISE and dimensions == user.shape.dimensions:
                 maps.update(user_maps)
-            elif user.opcode is Opcode.REDUCE:
+            elif opcode is Opcode.REDUCE:
                 maps[0] = self.evaluations
-            elif user.opcode is Opcode.DYNAMIC_UPDATE_SLICE and producer is user.operands[1]:
+            elif opcode is Opcode.DYNAMIC_UPDATE_SLICE and producer is user.operands[1]:
                 maps[0] = self.evaluations
-            elif user.opcode is Opcode.CONCATENATE:
+            elif opcode is Opcode.CONCATENATE:
                 share = producer.shape.num_elements / max(user.shape.num_elements, 1)
                 one_loop = self.together and user in self.roots
                 for key, count in user_maps.items():
                     maps[(user, None if one_loop else producer, key)] = count * share
-            elif user.opcode is Opcode.RESHAPE:
+            elif opcode is Opcode.RESHAPE:
                 # Reshapes of equal dimensions are the same map.
-                change = producer.shape.dimensions, user.shape.dimensions
+                change = dimensions, user.shape.dimensions
                 for key, count in user_maps.items():
                     maps[(change, key)] = count
             else:
@@ -137,18 +138,16 @@ class GroupGraph:
         # A later position of the same span (spans that overlap are one), or the position itself.
         self._following = list(range(len(self.order)))
         self._overwriters = _overwriters(self.order)
-        self._chain_cost: dict[Instruction, int] = {}
+        self.fusible = {node for node in self.order if is_fusible(node)}
+        # Cost of computing a node again from what is in memory, saturating.
+        chain_cost = self._chain_cost = dict[Instruction, int]()
         for node in self.order:
-            self._chain_cost[node] = self._cost_of_chain(node)
-
-    def _cost_of_chain(self, node: Instruction) -> int:
-        """Cost of computing the node again from what is in memory, saturating."""
-        if not is_fusible(node):
-            return 0
-        total = cost_of(node)
-        for operand in node.operands:
-            total += self._chain_cost[operand]
-        return min(total, 1000)
+            total = 0
+            if node in self.fusible:
+                total = cost_of(node)
+                for operand in node.operands:
+                    total += chain_cost[operand]
+            chain_cost[node] = total if total < _MOST_COST else _MOST_COST
 
     # -- placing, consumers first ------------------------------------------------------------------
 
@@ -168,48 +167,58 @@ class GroupGraph:
             return
         may_be_inside = may_be_interior(node) and not self._is_joint_work(node)
         in_memory = node is self.computation.root or not may_be_inside
+        # Whether a member of a group reads it from memory.
+        read_by_member = False
         consumers: dict[Group, None] = {}
         for user in node.users:
             groups = self.groups_of.get(user)
-            if groups is None or not inlinable_edge(node, user):
+            if groups is None:
                 in_memory = True
+            elif not inlinable_edge(node, user):
+                in_memory = read_by_member = True
             else:
-                consumers.update(dict.fromkeys(groups))
+                for group in groups:
+                    consumers[group] = None
         if node.opcode is Opcode.CONSTANT:
             # Scalar constants go into every fusion, and stay outside for the others.
-            self._join_all(node, [g for g in consumers if self._fits(node, g)])
+            self._join_fitting(node, consumers)
             return
         if not consumers or not may_be_inside:
             self._start(node)
             return
-        if not all(inlinable_edge(node, u) for u in node.users if u in self.groups_of):
+        if read_by_member:
             # Read from memory by one member: then by all of them.
             if self._is_free(node):
-                consumers = self._only_inlinable(node, consumers)
-                self._join_all(node, [g for g in consumers if self._fits(node, g)])
+                self._join_fitting(node, self._only_inlinable(node, consumers))
             self._start(node)
             return
-        fitting = [g for g in consumers if self._fits(node, g)]
         if self._is_free(node):
-            self._join_all(node, fitting)
-            if in_memory or len(fitting) < len(consumers):
+            if not self._join_fitting(node, consumers) or in_memory:
                 self._start(node)
             return
+        fitting: dict[Group, IndexMaps] = {}
+        for group in consumers:
+            maps = self._fitting_maps(node, group)
+            if maps is not None:
+                fitting[group] = maps
         if not in_memory and len(fitting) == len(consumers):
             if len(fitting) == 1:
-                self._join(node, fitting[0])
+                for group, maps in fitting.items():
+                    self._join(node, group, maps)
                 return
-            merged = self._merge_all(fitting)
+            merged = self._merge_all(list(fitting))
             if merged is not None:
-                self._join(node, merged)
+                self._join(node, merged, merged.index_maps_for(node))
                 return
-            fitting = [g for g in fitting if g in self.groups]  # some may have merged
+            # Some may have merged.
+            fitting = {g: g.index_maps_for(node) for g in fitting if g in self.groups}
             if self._is_cheap_to_duplicate(node):
-                self._join_all(node, fitting)
+                for group, maps in fitting.items():
+                    self._join(node, group, maps)
                 return
-        for group in fitting:
+        for group, maps in fitting.items():
             if self._can_be_extra_root(node, group):
-                self._join(node, group)
+                self._join(node, group, maps)
                 group.roots[node] = None
                 self._cover_span(group)
                 # Other groups read it from memory.
@@ -220,7 +229,7 @@ class GroupGraph:
         """A reshape is free as a relabelling of memory: it is fused only where that keeps its
         operand out of memory altogether."""
         operand = node.operands[0]
-        if not (is_fusible(operand) and may_be_interior(operand) and len(operand.users) == 1):
+        if not (operand in self.fusible and may_be_interior(operand) and len(operand.users) == 1):
             return
         consumers: dict[Group, None] = {}
         for user in node.users:
@@ -228,15 +237,14 @@ class GroupGraph:
             if groups is None or not inlinable_edge(node, user):
                 return
             consumers.update(dict.fromkeys(groups))
-        fitting = [
-            g for g in consumers if self._fits(node, g) and self._fits_through(node, operand, g)
-        ]
-        if len(fitting) == len(consumers) == 1 and node is not self.computation.root:
-            self._join(node, fitting[0])
-
-    def _fits_through(self, reshape: Instruction, operand: Instruction, group: Group) -> bool:
-        evaluations = sum(group.index_maps_for(reshape).values())
-        return evaluations <= operand.shape.num_elements * 1.01 or cost_of(operand) < EXPENSIVE
+        if len(consumers) != 1 or node is self.computation.root:
+            return
+        (group,) = consumers
+        maps = self._fitting_maps(node, group)
+        if maps is not None:
+            few = sum(maps.values()) <= operand.shape.num_elements * 1.01
+            if few or cost_of(operand) < EXPENSIVE:
+                self._join(node, group, maps)
 
     def _only_inlinable(self, node: Instruction, consumers: dict[Group, None]) -> dict[Group, None]:
         bad: set[Group] = set()
@@ -266,30 +274,33 @@ class GroupGraph:
         limit = DUPLICATE_COST if node.shape.dimensions else DUPLICATE_SCALAR_COST
         return self._chain_cost[node] <= limit
 
-    def _fits(self, node: Instruction, group: Group) -> bool:
-        """Whether the group may compute the node where its members use it."""
+    def _fitting_maps(self, node: Instruction, group: Group) -> IndexMaps | None:
+        """Through which maps the group would compute the node where its members use it; None where
+        it may not."""
         if group.size >= MAX_SIZE and not self._is_free(node):
-            return False  # what is free joins all the same: it must not become an array in memory
+            return None  # what is free joins all the same: it must not become an array in memory
         if group.update is not None and not self._keeps_update_in_place(node, group):
-            return False
+            return None
         if self._overwriters and self._reads_too_late(node, group):
-            return False
-        if not node.shape.dimensions:
-            return True  # scalars are computed once, before the loop
-        if asks_twice(node, group.members):
-            return False
+            return None
+        if node.opcode is Opcode.CONCATENATE and asks_twice(node, group.members):
+            return None
         maps = group.index_maps_for(node)
+        shape = node.shape
+        if not shape.dimensions:
+            return maps  # scalars are computed once, before the loop
         if len(maps) > _MAX_INDEX_MAPS:
-            return False
-        evaluations = sum(maps.values())
-        if evaluations <= node.shape.num_elements * 1.01:
-            return True
+            return None
+        evaluations, elements = sum(maps.values()), shape.num_elements
+        if evaluations <= elements * 1.01:
+            return maps
         cost = cost_of(node)
         if cost >= EXPENSIVE:
-            return False
-        if evaluations >= _MANY_READS * node.shape.num_elements and reads_apart(node):
-            return False
-        return group.extra + cost * evaluations / group.evaluations <= RECOMPUTE_BUDGET
+            return None
+        if evaluations >= _MANY_READS * elements and reads_apart(node):
+            return None
+        extra = group.extra + cost * evaluations / group.evaluations
+        return maps if extra <= RECOMPUTE_BUDGET else None
 
     def _reads_too_late(self, node: Instruction, group: Group) -> bool:
         """Whether the node, computed in the group, would read an array that something before the
@@ -341,18 +352,28 @@ class GroupGraph:
             stack.extend(other.operands)
         return True
 
-    def _join(self, node: Instruction, group: Group) -> None:
-        maps = group.index_maps_for(node)
-        evaluations = sum(maps.values())
-        if node.shape.dimensions and evaluations > node.shape.num_elements * 1.01:
-            group.extra += cost_of(node) * evaluations / group.evaluations
+    def _join(self, node: Instruction, group: Group, maps: IndexMaps) -> None:
+        """`maps`: those through which members evaluate the node."""
+        cost = cost_of(node)
+        if cost:
+            group.size += 1
+            if node.shape.dimensions:
+                evaluations = sum(maps.values())
+                if evaluations > node.shape.num_elements * 1.01:
+                    group.extra += cost * evaluations / group.evaluations
         group.members[node] = maps
-        group.size += cost_of(node) > 0
         self.groups_of.setdefault(node, []).append(group)
 
-    def _join_all(self, node: Instruction, groups: list[Group]) -> None:
-        for group in groups:
-            self._join(node, group)
+    def _join_fitting(self, node: Instruction, groups: Iterable[Group]) -> bool:
+        """Let all groups compute it that may; whether these are all."""
+        found = [(group, self._fitting_maps(node, group)) for group in groups]
+        joined = True
+        for group, maps in found:
+            if maps is None:
+                joined = False
+            else:
+                self._join(node, group, maps)
+        return joined
 
     def _can_be_extra_root(self, node: Instruction, group: Group) -> bool:
         if group.is_reduce or group.update is not None or len(group.roots) >= MAX_ROOTS:
@@ -547,7 +568,7 @@ class GroupGraph:
         for reader in readers:
             for node in chain:
                 if node not in reader.members:
-                    self._join(node, reader)
+                    self._join(node, reader, reader.index_maps_for(node))
 
     def _chain_to_memory(self, root: Instruction, group: Group) -> list[Instruction] | None:
         """What computes `root` from arrays in memory, users first; None if that is not cheap."""

@@ -36,12 +36,33 @@ def best_order(
 ) -> list[Instruction]:
     """`depth_first`, or an order that needs clearly less memory. `before`: what else should run
     before an instruction, besides its operands."""
+    if _is_chain(depth_first):
+        return depth_first
     memory = Liveness(computation, depth_first)
     peak = memory.peak(depth_first)
     if peak < _SMALL_BYTES:
         return depth_first
     listed = list_order(depth_first, before, memory)
     return listed if memory.peak(listed) < _WORTH_CHANGING * peak else depth_first
+
+
+def _is_chain(order: Sequence[Instruction]) -> bool:
+    """Whether each instruction that runs needs the one that runs before it: then there is no other
+    order."""
+    last = None
+    for node in order:
+        if node.opcode in _NOTHING_RUNS:
+            continue
+        if last is not None:
+            for operand in node.operands:
+                while operand.opcode in FREE_ALIASES or operand.opcode is Opcode.GET_TUPLE_ELEMENT:
+                    operand = operand.operands[0]
+                if operand is last:
+                    break
+            else:
+                return False
+        last = node
+    return True
 
 
 class Liveness:

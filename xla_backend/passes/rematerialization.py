@@ -39,7 +39,7 @@ class Rematerialization(HloPass):
         self.lowest = lowest
 
     def run(self, module: HloModule) -> bool:
-        if module.entry is None:
+        if module.entry is None or (self.memory_limit is None and not self.lowest):
             return False
         peaks = _Peaks(module)
         changed = False

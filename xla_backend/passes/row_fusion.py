@@ -67,6 +67,8 @@ class RowFusion(ControlFlowFusion):
     """
 
     name = "row-fusion"
+    opcodes = frozenset({Opcode.FUSION})
+    module_opcodes = frozenset({Opcode.REDUCE})  # inside of fusions
 
     def __init__(self, machine: RowMachine = CPU_ROWS) -> None:
         self.machine = machine

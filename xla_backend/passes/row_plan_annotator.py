@@ -21,6 +21,7 @@ class RowPlanAnnotator(HloPass):
 
     name = "row-plan-annotator"
     opcodes = frozenset({Opcode.FUSION})
+    module_opcodes = frozenset({Opcode.REDUCE})
 
     def run_on_computation(self, computation: Computation) -> bool:
         changed = False

@@ -32,6 +32,7 @@ class ScatterPrologueFusion(ControlFlowFusion):
     """
 
     name = "scatter-prologue-fusion"
+    opcodes = frozenset({Opcode.SCATTER})
 
     def fuse(self, module: HloModule, computation: Computation) -> bool:
         made = []

@@ -114,6 +114,12 @@ def finished(pipeline: Pipeline) -> Pipeline:
     return pipeline
 
 
+def is_common(options: CompileOptions) -> bool:
+    """Whether pipelines of equal options have equal passes, which nobody looks at between runs:
+    users have added none, and nothing is checked or counted."""
+    return not (user_passes() or options.verify or options.audits or options.fuel)
+
+
 def collective_optimization() -> list[HloPass]:
     """What devices exchange, before simplification, which takes the patterns apart."""
     return [

@@ -8,10 +8,13 @@ from pass_checks import random_arguments
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import HloError
 from xla_backend.hlo.evaluator import evaluate
+from xla_backend.hlo.module import InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
+from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.buffer_assignment import BufferKind, assign_buffers
 from xla_backend.passes.buffer_sharing import SharingRules
+from xla_backend.passes.buffer_values import BufferValues
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 
@@ -340,3 +343,47 @@ def test_an_output_is_not_written_over_what_another_loop_nest_reads(roots, shape
     (fusion,) = [n for n in module.entry.instructions if n.opcode is Opcode.FUSION]
     rules = SharingRules()
     assert [rules.may_write_over(fusion, leaf, 2) for leaf in range(2)] == over_x
+
+
+def test_what_copy_insertion_found_serves_the_assignment_once(monkeypatch):
+    made = []
+    analyse = BufferValues.__init__
+
+    def counted(self, module):
+        made.append(module)
+        analyse(self, module)
+
+    monkeypatch.setattr(BufferValues, "__init__", counted)
+
+    def optimised():
+        module = parse_module(loop("  ra = f32[8] add(b, b)\n  rb = f32[8] add(a, a)"))
+        build_pipeline(CompileOptions()).run(module)
+        made.clear()
+        return module
+
+    module = optimised()
+    first = assign_buffers(module)
+    assert not made
+    assert assign_buffers(module).to_text() == first.to_text()
+    assert len(made) == 1
+
+    module = optimised()
+    entry = module.entry
+    entry.reorder(entry.instructions)
+    assign_buffers(module)
+    assert len(made) == 1
+
+    module = optimised()
+    module.aliases = (InputOutputAlias((0,), 0),)
+    assign_buffers(module)
+    assert len(made) == 1
+
+    class Watcher(HloPass):
+        name = "watcher"
+
+        def run(self, module):
+            return True
+
+    module = optimised()
+    Pipeline("p", [Watcher()]).run(module)
+    assert module.analysis is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -272,6 +273,79 @@ def test_passes_without_their_opcodes_do_not_run() -> None:
     Pipeline("p", passes).run(parse_module(PROGRAM))
     runs = [p.runs for p in (everything, before, behind, sine, both, neither)]
     assert runs == [1, 0, 1, 0, 1, 0]
+
+
+class _Ours(_Counting):
+    """As passes of the compiler are: of one kind, without anything of its own."""
+
+    __module__ = "xla_backend.passes.of_a_test"
+    name = "ours"
+    asked: ClassVar[list[bool]] = []
+    says = False
+
+    def __init__(self) -> None:
+        pass
+
+    def run(self, module: HloModule) -> bool:
+        self.asked.append(self.says)
+        return self.says
+
+
+class _OursAndDone(_Ours):
+    __module__ = _Ours.__module__
+    name = "done"
+    asked: ClassVar[list[bool]] = []
+    says = True
+    idempotent = True
+
+
+class _OursAndNotDone(_OursAndDone):
+    __module__ = _Ours.__module__
+    name = "not-done"
+    asked: ClassVar[list[bool]] = []
+    idempotent = False
+
+
+def _times(kind: type[_Ours], passes: Sequence[HloPass], options: CompileOptions | None) -> int:
+    kind.asked.clear()
+    Pipeline("p", list(passes), options).run(parse_module(PROGRAM))
+    return len(kind.asked)
+
+
+def test_passes_behind_which_nothing_has_changed_do_not_run_again() -> None:
+    twice = [_Ours(), _Ours()]
+    assert _times(_Ours, twice, None) == 1
+    assert _times(_Ours, [_Ours(), _SineToCosine(), _Ours(), _Ours()], None) == 2
+    # Who checks, counts rewrites or looks on sees them all.
+    assert _times(_Ours, twice, CompileOptions(verify=True)) == 2
+    assert _times(_Ours, twice, CompileOptions(fuel=(("cse", 3),))) == 2
+    # A second run of dce does nothing, of others it may.
+    assert _times(_OursAndDone, [_OursAndDone(), _OursAndDone()], None) == 1
+    assert _times(_OursAndNotDone, [_OursAndNotDone(), _OursAndNotDone()], None) == 2
+    # Passes of users run whenever it is their turn.
+    users = _Counting("u", set())
+    Pipeline("p", [users, users]).run(parse_module(PROGRAM))
+    assert users.runs == 2
+
+
+def test_passes_are_told_apart_by_what_they_were_given() -> None:
+    first, second = _Ours(), _Ours()
+    second.given = 1  # type: ignore[attr-defined]
+    assert _times(_Ours, [first, second], None) == 2
+
+
+def test_pipelines_of_equal_options_share_passes_but_no_log() -> None:
+    one, other = build_pipeline(CompileOptions()), build_pipeline(CompileOptions())
+    assert list(one.flat_passes()) == list(other.flat_passes())
+    one.run(parse_module(PROGRAM))
+    assert one.log and not other.log
+    one.passes.clear()
+    assert build_pipeline(CompileOptions()).passes == other.passes
+    fewer = build_pipeline(CompileOptions(disabled_passes=frozenset({"cse"})))
+    fewer.run(parse_module(PROGRAM))
+    assert "cse" in {run.name for run in one.log} - {run.name for run in fewer.log}
+    watched = build_pipeline(CompileOptions(verify=True))
+    assert not set(watched.flat_passes()) & set(other.flat_passes())
 
 
 def test_a_pass_that_changes_more_than_it_says_is_found_in_checking_mode() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.passes.all_reduce_decomposition import AllReduceDecomposition
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
 from xla_backend.passes.collective_combiner import (
@@ -28,6 +29,7 @@ from xla_backend.passes.standard import (
     collective_optimization,
     expansion,
     finished,
+    is_common,
     preparation,
     scheduling,
     simplification,
@@ -46,6 +48,21 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
     """The passes for CPUs, in order: a table of contents of the compiler's HLO half. Which of them
     run at which level is in `passes.levels`.
     """
+    target = target_for(options)
+    if observer is None and is_common(options):
+        return _known(options, target).again()
+    return _pipeline(options, target, observer)
+
+
+# Most programs of a process have the same options.
+@lru_cache(maxsize=16)
+def _known(options: CompileOptions, target: TargetInfo) -> Pipeline:
+    return _pipeline(options, target, None)
+
+
+def _pipeline(
+    options: CompileOptions, target: TargetInfo, observer: PassObserver | None
+) -> Pipeline:
     passes: list[HloPass] = [
         SpmdPartitioning(),
         *preparation(has_custom_call),
@@ -78,9 +95,7 @@ def build_pipeline(options: CompileOptions, observer: PassObserver | None = None
         RowPlanAnnotator(),
         ScatterPrologueFusion(),
         # After loop fusion, which decides what belongs to one loop.
-        GemmEpilogueFusion(
-            partial(takes_epilogue, target_for(options)), one_result=options.memory_level == 3
-        ),
+        GemmEpilogueFusion(partial(takes_epilogue, target), one_result=options.memory_level == 3),
         *scheduling(options),
     ]
     return finished(Pipeline("cpu", passes, options, observer=observer))
