@@ -407,11 +407,10 @@ class BufferValues:
         assert entry.root is not None
         outputs = self.leaves[entry.root]
         donation = donations(self.module)
-        by_parameter = {
-            v.buffer.parameter: v
-            for v in self.values
-            if v.instruction.opcode is Opcode.PARAMETER and v.buffer.parameter is not None
-        }
+        by_parameter: dict[int, Value] = {}
+        for value in self.values if donation else ():
+            if value.instruction.opcode is Opcode.PARAMETER and value.buffer.parameter is not None:
+                by_parameter[value.buffer.parameter] = value
         # Writable parameters first: a donated one that became part of a buffer decides where it
         # goes.
         for number, view in enumerate(outputs):
@@ -430,8 +429,8 @@ class BufferValues:
             else:
                 buffer.output = number
         for number, parameter in donation.items():
-            value = by_parameter.get(parameter)
-            if value is not None and value.buffer.output != number:
+            donated = by_parameter.get(parameter)
+            if donated is not None and donated.buffer.output != number:
                 self.conflicts.append(Conflict(ConflictKind.DONATION, None, number))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from xla_backend.hlo.instruction import Computation
+from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
@@ -24,20 +24,25 @@ class ComputationDeduplicator(HloPass):
     opcodes = frozenset(op for op in Opcode if op.calls != 0) - CONTROL_FLOW
 
     def run(self, module: HloModule) -> bool:
-        keys: dict[Computation, Hashable] = {}
-        first: dict[Hashable, Computation] = {}
-        changed = False
-        for computation in list(module.computations):
+        applied: dict[Computation, list[Instruction]] = {}
+        for computation in module.computations:
             if self.opcodes.isdisjoint(computation.opcodes):
                 continue
             for node in computation.instructions:
-                if not node.called or node.opcode in CONTROL_FLOW:
-                    continue
-                for i, callee in enumerate(node.called):
-                    kept = first.setdefault(computation_key(callee, keys), callee)
-                    if kept is not callee:
-                        node.called[i] = kept
-                        changed = True
+                if node.called and node.opcode not in CONTROL_FLOW:
+                    for callee in node.called:
+                        applied.setdefault(callee, []).append(node)
+        if len(applied) < 2:
+            return False
+        keys: dict[Computation, Hashable] = {}
+        first: dict[Hashable, Computation] = {}
+        changed = False
+        for callee, callers in applied.items():
+            kept = first.setdefault(computation_key(callee, keys), callee)
+            if kept is not callee:
+                changed = True
+                for node in callers:
+                    node.called = [kept if c is callee else c for c in node.called]
         if changed:
             module.remove_unreachable()
         return changed

@@ -20,7 +20,7 @@ _NEVER = frozenset(
         Opcode.RNG,
         Opcode.COPY,
     }
-)
+) | {opcode for opcode in Opcode if opcode.has_side_effect}
 _MAX_REDUCER = 32  # instructions of an applied computation that are compared
 
 
@@ -41,13 +41,13 @@ class CommonSubexpressionElimination(HloPass):
         same: dict[Instruction, Instruction] = {}
         for node in topological_order(computation):
             opcode = node.opcode
-            if opcode in _NEVER or opcode.has_side_effect:
+            if opcode in _NEVER:
                 continue
-            operands: tuple[Instruction, ...] = tuple(node.operands)
+            operands = node.operands
             if same:
-                operands = tuple(same.get(o, o) for o in operands)
+                operands = [same.get(o, o) for o in operands]
             if opcode.is_commutative and len(operands) == 2 and id(operands[0]) > id(operands[1]):
-                operands = (operands[1], operands[0])
+                operands = [operands[1], operands[0]]
             key = (opcode, *operands)
             alike = seen.setdefault(key, node)
             if alike is node:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from xla_backend.hlo.attributes import DotAttributes
 from xla_backend.hlo.instruction import Instruction
-from xla_backend.hlo.shape import Shape
 
 
 class DotSizes(NamedTuple):
@@ -43,15 +43,14 @@ def operand_dimensions(dot: Instruction) -> tuple[OperandDimensions, OperandDime
     a = dot_attributes(dot)
     lhs, rhs = dot.operands[0].shape, dot.operands[1].shape
     return (
-        _groups(lhs, a.lhs_batch, a.lhs_contracting),
-        _groups(rhs, a.rhs_batch, a.rhs_contracting),
+        _groups(len(lhs.dimensions), a.lhs_batch, a.lhs_contracting),
+        _groups(len(rhs.dimensions), a.rhs_batch, a.rhs_contracting),
     )
 
 
-def _groups(
-    shape: Shape, batch: tuple[int, ...], contracting: tuple[int, ...]
-) -> OperandDimensions:
-    free = tuple(d for d in range(shape.rank) if d not in batch and d not in contracting)
+@lru_cache(maxsize=256)  # a dozen passes ask about each dot
+def _groups(rank: int, batch: tuple[int, ...], contracting: tuple[int, ...]) -> OperandDimensions:
+    free = tuple(d for d in range(rank) if d not in batch and d not in contracting)
     return OperandDimensions(batch, contracting, free)
 
 
@@ -60,10 +59,10 @@ def dot_sizes(dot: Instruction) -> DotSizes:
     left, right = operand_dimensions(dot)
     lhs, rhs = (operand.shape.dimensions for operand in dot.operands)
     return DotSizes(
-        math.prod(lhs[d] for d in left.batch),
-        math.prod(lhs[d] for d in left.free),
-        math.prod(rhs[d] for d in right.free),
-        math.prod(lhs[d] for d in left.contracting),
+        math.prod([lhs[d] for d in left.batch]),
+        math.prod([lhs[d] for d in left.free]),
+        math.prod([rhs[d] for d in right.free]),
+        math.prod([lhs[d] for d in left.contracting]),
     )
 
 

@@ -497,6 +497,8 @@ class GroupGraph:
     def merge_siblings(self) -> None:
         """Merge groups of the same loop that read the same array, and all scalar groups that can
         be."""
+        if len(self.groups) < 2:
+            return
         by_loop: dict[tuple[tuple[int, ...], bool, object], list[Group]] = {}
         for group in self.groups:
             if group.update is None:
@@ -528,7 +530,7 @@ class GroupGraph:
         Differentiation keeps x * scale for the backward pass beside x and the scale: computing it
         there again costs one instruction, and saves writing an array.
         """
-        for group in list(self.groups):
+        for group in [g for g in self.groups if len(g.roots) > 1]:
             for root in sorted(group.roots, key=self.position.__getitem__, reverse=True):
                 if len(group.roots) > 1 and root.shape.dimensions:
                     self._drop_if_cheap(root, group)

@@ -74,15 +74,15 @@ class GemmEpilogueFusion(ControlFlowFusion):
         rules = SharingRules()
         fused: list[Computation] = []
         for dot in [node for node in order if node.opcode in PRODUCTS]:
-            if not self._takes_epilogue(dot):
-                continue
             # The first reader in the order needs none of the others, so no cycle can arise, and
             # the fusion may stand in its place.
             readers = _readers(dot)
             reader = min(readers, key=position.__getitem__, default=None)
+            if reader is None or reader.opcode is not Opcode.FUSION:
+                continue
             if self._one_result and (len(readers) != 1 or readers[0].shape.is_tuple):
                 continue
-            if reader is not None and _is_epilogue(dot, reader, rules):
+            if self._takes_epilogue(dot) and _is_epilogue(dot, reader, rules):
                 place = position[reader]
                 fusion = _fuse(computation, dot, reader)
                 position[fusion] = place
@@ -107,8 +107,6 @@ def _readers(dot: Instruction) -> list[Instruction]:
 def _is_epilogue(dot: Instruction, fusion: Instruction, rules: SharingRules) -> bool:
     """Whether a reader of the dot is a loop fusion over exactly its elements, in rows and columns
     that the epilogue finds side by side in memory."""
-    if fusion.opcode is not Opcode.FUSION:
-        return False
     assert isinstance(fusion.attributes, FusionAttributes)
     if fusion.attributes.kind is not FusionKind.LOOP:
         return False
