@@ -6,11 +6,12 @@ picture beside it if it is written to a file.
 from __future__ import annotations
 
 import argparse
+import compileall
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.suite.measuring import measured
+from benchmarks.suite.measuring import ROOT, measured
 from benchmarks.suite.plot import draw
 from benchmarks.suite.programs import PROGRAMS
 from benchmarks.suite.report import page, routines_found
@@ -31,6 +32,10 @@ def main(words: Sequence[str] | None = None) -> None:
     names = [n for n, p in PROGRAMS.items() if chosen.pattern in n or chosen.pattern in p.group]
     pythons = {"pyjax": sys.executable} | ({"jax": chosen.jax} if chosen.jax else {})
     installed = not chosen.without_installed_routines
+    # As an installation has it, and Python's packages beside us do, whatever PYTHONDONTWRITEBYTECODE
+    # says: else each process compiles the modules that it meets within some first call.
+    for package in ("pyjax", "xla_backend", "config", "benchmarks"):
+        compileall.compile_dir(ROOT / package, quiet=1)
     done = list(measured(pythons, names, chosen.seconds, chosen.rounds, installed))
     how = f"Calls for {chosen.seconds:g} s at a time, {chosen.rounds} times in turn."
     how += f" {routines_found(installed)}"
