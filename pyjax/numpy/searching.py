@@ -258,9 +258,14 @@ def compress(
         condition = lax.slice_in_dim(condition, 0, n)
     if size is None:
         (indices,) = nonzero(condition)
-        return take_rows(a, indices, axis)
+        return _rows_at(a, indices, axis)
     (indices,) = nonzero(condition, size=size, fill_value=n)
     return take_rows(a, indices, axis, fill_value=fill_value)
+
+
+@one_program(2)
+def _rows_at(a: Array, places: Array, axis: int) -> Array:
+    return take_rows(a, places, axis)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -297,6 +297,8 @@ def _others(w: FunctionWriter, row: str, count: str, extreme: str) -> str:
 def _in_first_vector(w: FunctionWriter, row: str, extreme: str) -> str:
     """Where the first wanted truth value is, if it is there."""
     lanes = w.target.lanes(8)
+    if lanes == 1:
+        return str(_NOWHERE)
     ty, bits = vector("i8", lanes), f"i{lanes}"
 
     def look() -> list[str]:
