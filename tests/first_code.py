@@ -40,6 +40,7 @@ optimised:
   ret i32 %b
 }
 """
+_switch = CpuExecutable.switch
 Maker = Callable[[Program, CompileOptions, TargetInfo], ProgramCode | None]
 
 
@@ -70,14 +71,15 @@ def stay_on_first_code() -> None:
 
 @contextmanager
 def made_by(maker: Maker = stand_in) -> Iterator[None]:
-    """`maker` makes the first code of programs, where the options say that they have some."""
-    before = tiers.first_code
-    tiers.first_code = maker
+    """`maker` makes the first code of programs, where the options say that they have some, and they
+    are switched, also where all other tests stay on first code."""
+    before, switch = tiers.first_code, CpuExecutable.switch
+    tiers.first_code, CpuExecutable.switch = maker, _switch  # type: ignore[method-assign]
     try:
         yield
     finally:
         later.finish_all()
-        tiers.first_code = before
+        tiers.first_code, CpuExecutable.switch = before, switch  # type: ignore[method-assign]
 
 
 @contextmanager
