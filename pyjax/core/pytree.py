@@ -337,8 +337,9 @@ _nested_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
 # Dicts by their keys in the order in which they have them: the structure if all values are leaves.
 _dict_defs: BoundedCache[tuple[str, ...], PyTreeDef] = BoundedCache(_structures)
 _STRINGS = frozenset({str})
-# Auxiliary data of dataclasses that are the same objects from tree to tree, as a rule.
-_SAME = frozenset({str, int, bool, NoneType, FunctionType, BuiltinFunctionType, type})
+# Auxiliary data of dataclasses that are the same objects from tree to tree, as a rule, and keep
+# nothing alive.
+_SAME = frozenset({str, int, bool, NoneType, BuiltinFunctionType})
 # From so many trees of a structure on, a function is written for it (some 3 us for each node).
 _OFTEN = 64
 
@@ -364,8 +365,10 @@ def _nested_node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTree
 
 def _dataclass_node(cls: Any, data: tuple[Any, ...], children: tuple[PyTreeDef, ...]) -> PyTreeDef:
     """Structure of a dataclass; remembered under what its auxiliary data are, which it keeps."""
-    if not _SAME.issuperset(map(type, data)):
-        return PyTreeDef(cls, data, children)
+    for value in data:
+        kind = type(value)
+        if kind not in _SAME and not (kind is FunctionType and value.__closure__ is None):
+            return PyTreeDef(cls, data, children)
     return _node_under((*map(id, children), cls, *map(id, data)), cls, data, children)
 
 

@@ -52,6 +52,7 @@ KNOWN = {
     "nested": {"b": [1, {"q": 2, "p": (3,)}], "a": (4, None, [], {}, ((), (5,)))},
     "named tuples": (Pair(1, Pair([2], None)), Pair((), 3)),
     "dataclasses": [Layer(1, Layer(2, None)), Layer({"x": 3}, 4, "other")],
+    "functions as auxiliary data": [Layer(1, 2, len), Layer(3, 4, namedtuple)],
     "one": 1,
     "none": None,
     "nothing": {},
@@ -61,6 +62,7 @@ OF_PYTHON = {
     "numbers as keys": {"a": {1: 2, 0: 3}},
     "ordered": {"o": OrderedDict(b=1, a=[2])},
     "large": list(range(600)),
+    "closures as auxiliary data": Layer(1, 2, (lambda x: lambda: x)(0)),
     "auxiliary data that differ from tree to tree": Layer(1, 2, (0.5,)),
 }
 
