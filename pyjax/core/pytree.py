@@ -58,8 +58,8 @@ class PyTreeDef:
     num_leaves: int
     num_nodes: int
     # Whether there is one object for all such structures: nothing but tuples, lists, named tuples,
-    # dicts whose keys are strings and dataclasses whose auxiliary data are the same objects. Of
-    # these `tree_util` keeps the paths of the leaves here.
+    # dicts whose keys are strings and registered nodes whose auxiliary data are the same objects.
+    # Of these `tree_util` keeps the paths of the leaves here; False: only the tree tells.
     is_shared: bool
     paths: Any
 
@@ -363,13 +363,16 @@ def _nested_node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTree
     return _node_under(key, cls, data, children)
 
 
-def _dataclass_node(cls: Any, data: tuple[Any, ...], children: tuple[PyTreeDef, ...]) -> PyTreeDef:
-    """Structure of a dataclass; remembered under what its auxiliary data are, which it keeps."""
-    for value in data:
+def _registered_node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
+    """Structure of a registered node; remembered under what its auxiliary data are, which it
+    keeps."""
+    parts = data if type(data) is tuple else (data,)
+    for value in parts:
         kind = type(value)
         if kind not in _SAME and not (kind is FunctionType and value.__closure__ is None):
             return PyTreeDef(cls, data, children)
-    return _node_under((*map(id, children), cls, *map(id, data)), cls, data, children)
+    key = (*map(id, children), cls, type(data), *map(id, parts))
+    return _node_under(key, cls, data, children)
 
 
 def _node_under(key: Any, cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
@@ -447,11 +450,7 @@ def flatten_into(tree: Any, leaves: list[Any]) -> PyTreeDef:
     if node is not None:
         children, data = node.flatten(tree)
         parts = tuple([flatten_into(c, leaves) for c in children])
-        return (
-            PyTreeDef(cls, data, parts)
-            if node.fields is None
-            else _dataclass_node(cls, data, parts)
-        )
+        return _registered_node(cls, data, parts)
     if isinstance(tree, tuple) and hasattr(cls, "_fields"):
         return _nested_node(cls, cls, tuple([flatten_into(c, leaves) for c in tree]))
     if len(leaf_types) >= MOST_LEAF_TYPES:  # of a program that makes classes
@@ -513,7 +512,8 @@ def _plain_node(treedef: PyTreeDef) -> Any:
     registered = node_types.get(cls)
     if registered is None:
         return cls, treedef._data if cls is dict else (), treedef._children
-    assert registered.fields is not None  # it would not be shared
+    if registered.fields is None:
+        return cls, None, treedef._children, registered.unflatten, treedef._data
     constants = zip(registered.fields[1], treedef._data)
     return cls, registered.fields[0], treedef._children, tuple(constants)
 

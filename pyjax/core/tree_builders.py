@@ -18,7 +18,7 @@ _MOST_NODES = 1000
 _BRACKETS = {dict: ("{", "}"), tuple: ("(", ")"), list: ("[", "]")}
 
 # The type, the keys, the children; of a class with attributes, also those that are no children.
-Node = tuple[type, Sequence[str], Sequence[Any]] | tuple[Any, ...]
+Node = tuple[type, Sequence[str] | None, Sequence[Any]] | tuple[Any, ...]
 
 
 def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[Any], Any] | None:
@@ -28,7 +28,8 @@ def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[An
     Args:
       node_of: the type, the keys and the children of a structure; None: it is a leaf. Classes are
         called with their children, by name if there are keys; a fourth item has the names and
-        values of what they get beside these.
+        values of what they get beside these. Keys that are None: a function, which is the fourth
+        item, is called with the fifth and the children.
     """
     parts: list[str] = []
     names: dict[str, Any] = {}
@@ -54,6 +55,10 @@ def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[An
             parts.append("None,")
             return True
         opening, closing = _BRACKETS.get(cls) or (f"{constant(cls)}(", ")")
+        if keys is None:
+            function, data = others
+            opening, closing = f"{constant(function)}({constant(data)},(", "))"
+            others = []
         parts.append(opening)
         for key, value in others[0] if others else ():
             if not _is_name(key):

@@ -10,7 +10,7 @@ import functools
 import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pyjax.core.errors import new_error
 from pyjax.core.pytree import (
@@ -167,9 +167,10 @@ def _flatten_paths(
         _flatten_paths(child, (*path, key), out, is_leaf, takes_path)
 
 
-def _paths_of(treedef: PyTreeDef) -> list[KeyPath]:
-    """The paths of the leaves of a structure that has keys of our own only; remembered there."""
-    found: list[KeyPath] | None = treedef.paths
+def _paths_of(treedef: PyTreeDef) -> list[KeyPath] | None:
+    """The paths of the leaves of a structure that has keys of our own only, else None; remembered
+    there."""
+    found: list[KeyPath] | Literal[False] | None = treedef.paths
     if found is None:
         node = treedef.node_data()
         if node is None:
@@ -182,13 +183,16 @@ def _paths_of(treedef: PyTreeDef) -> list[KeyPath]:
                 keys = [DictKey(key) for key in data]
             elif kind is tuple or kind is list:
                 keys = [SequenceKey(i) for i in range(len(children))]
-            elif (node_type := node_type_of(kind)) is not None and node_type.fields is not None:
-                keys = [GetAttrKey(name) for name in node_type.fields[0]]
+            elif (node_type := node_type_of(kind)) is not None:
+                keys = [GetAttrKey(name) for name in (node_type.fields or ((),))[0]]
             else:
                 keys = [GetAttrKey(name) for name in getattr(kind, "_fields", ())]
-            found = [(k, *path) for k, child in zip(keys, children) for path in _paths_of(child)]
+            inner = [_paths_of(child) for child in children]
+            found = [(k, *path) for k, paths in zip(keys, inner) for path in paths or ()]
+            if len(keys) != len(children) or None in inner:
+                found = False
         treedef.paths = found
-    return found
+    return None if found is False else found
 
 
 def tree_flatten_with_path(
@@ -201,8 +205,9 @@ def tree_flatten_with_path(
     """
     if is_leaf is None:
         leaves, treedef = tree_flatten(tree)
-        if treedef.is_shared:
-            return list(zip(_paths_of(treedef), leaves)), treedef
+        paths = _paths_of(treedef) if treedef.is_shared else None
+        if paths is not None:
+            return list(zip(paths, leaves)), treedef
     out: list[tuple[KeyPath, Any]] = []
     _flatten_paths(tree, (), out, is_leaf, is_leaf_takes_path)
     if is_leaf is not None and is_leaf_takes_path:

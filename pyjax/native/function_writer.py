@@ -41,6 +41,7 @@ class Fact(enum.IntEnum):
     TYPE = 21  # type of classes that have no metaclass
     LEAF_TYPES = 22  # set of types whose instances are leaves of trees
     TREES = 23  # slot of what tables of trees have
+    TUPLE = 24  # type of tuples
 
 
 class Field(enum.IntEnum):

@@ -119,6 +119,7 @@ def facts_of_python() -> dict[Fact, object]:
         Fact.TEXT: str,
         Fact.DICT: dict,
         Fact.TYPE: type,
+        Fact.TUPLE: tuple,
         Fact.LEAF_TYPES: leaf_types,
         Fact.NO_BLOCKS: (),
         Fact.EMPTY: IndexError,

@@ -97,6 +97,26 @@ def _write_taken_apart(module: ModuleWriter) -> None:
             hold(attribute)
         w.store("ptr", "null", known)  # whatever ran may have registered it
         w.br(following)
+    with f.block(cases[Look.CALL]):
+        f.require(f.same(f.type_of(item), f.python("PyTuple_GetItem", expected, "0")), no)
+        w.store("ptr", item, value)
+        flatten = f.python("PyTuple_GetItem", expected, "1")
+        given = f.python("PyObject_Vectorcall", flatten, value, "1", "null")
+        f.require(w.cmp("ne", "ptr", given, "null"), no)
+        hold(given)  # goes with the others
+        tuples = f.word("%facts", Fact.TUPLE, "ptr")
+        f.require(f.same(f.type_of(given), tuples), no)
+        f.require(w.cmp("eq", "i64", f.python("PyTuple_Size", given), "2"), no)
+        children = f.python("PyTuple_GetItem", given, "0")
+        constant = f.python("PyTuple_GetItem", given, "1")
+        f.require(f.same(constant, f.python("PyTuple_GetItem", expected, "2")), no)
+        f.require(f.same(f.type_of(children), tuples), no)
+        inside = w.op("sub", "i64", count, "1")
+        f.require(w.cmp("eq", "i64", f.python("PyTuple_Size", children), inside), no)
+        with w.loop(0, inside) as loop:
+            borrow(f.python("PyTuple_GetItem", children, loop.index))
+        w.store("ptr", "null", known)  # whatever ran may have registered it
+        w.br(following)
     with f.block(cases[Look.SAME]):
         w.cond_br(f.same(item, expected), following, no)
     with f.block(cases[Look.FOUND]):

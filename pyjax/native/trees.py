@@ -29,6 +29,7 @@ class Look(enum.IntEnum):
     FIELDS = 4  # of the type that is first in this tuple, with the attributes behind it
     SAME = 5  # this object
     FOUND = 6  # all is as expected
+    CALL = 7  # of the type that is first in this tuple; the second gives children, and the third
 
 
 WORDS = 5  # of a look
@@ -115,7 +116,15 @@ def write_shape(tree: Any, treedef: PyTreeDef) -> tuple[Any, ...]:
                 add(Look.LEAF, register)
                 return
             if node.fields is None:
-                raise _Unsuited
+                children, constant = node.flatten(value)
+                if type(children) is not tuple or type(constant) is tuple:
+                    raise _Unsuited
+                # What the call gives goes into the first register.
+                held = (kind, node.flatten, constant)
+                first = 1 + add(Look.CALL, register, held, 1 + len(children))
+                for i, child in enumerate(children):
+                    visit(first + i, child)
+                return
             data, meta = node.fields
             names = (kind, *data, *meta)
             first = add(Look.FIELDS, register, names, len(names) - 1)

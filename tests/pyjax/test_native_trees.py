@@ -30,6 +30,21 @@ class Layer:
     name: Any = dataclasses.field(default="linear", metadata={"static": True})
 
 
+class Box:
+    """Registered by functions; `extra` is its auxiliary data."""
+
+    def __init__(self, *inside: Any, extra: Any = None) -> None:
+        self.inside, self.extra = inside, extra
+
+    def __repr__(self) -> str:
+        return f"Box{self.inside}{self.extra}"
+
+
+pyjax.tree_util.register_pytree_node(
+    Box, lambda b: (b.inside, b.extra), lambda extra, inside: Box(*inside, extra=extra)
+)
+
+
 class Leaf:
     pass
 
@@ -53,6 +68,7 @@ KNOWN = {
     "named tuples": (Pair(1, Pair([2], None)), Pair((), 3)),
     "dataclasses": [Layer(1, Layer(2, None)), Layer({"x": 3}, 4, "other")],
     "functions as auxiliary data": [Layer(1, 2, len), Layer(3, 4, namedtuple)],
+    "registered by functions": [Box(1, Box(2, None)), {"a": Box(extra="name")}],
     "one": 1,
     "none": None,
     "nothing": {},
@@ -62,6 +78,8 @@ OF_PYTHON = {
     "numbers as keys": {"a": {1: 2, 0: 3}},
     "ordered": {"o": OrderedDict(b=1, a=[2])},
     "large": list(range(600)),
+    "tuples as auxiliary data": Box(1, extra=("a", 2)),
+    "objects as auxiliary data": Box(1, extra=object()),
     "closures as auxiliary data": Layer(1, 2, (lambda x: lambda: x)(0)),
     "auxiliary data that differ from tree to tree": Layer(1, 2, (0.5,)),
 }
@@ -111,7 +129,7 @@ def test_as_python_does(name: str) -> None:
 
 def test_trees_that_are_nearly_known() -> None:
     tree = {"a": [1, (2, None)], "b": Layer(3, 4), "c": Pair(5, 6)}
-    assert taught(tree)
+    assert taught(tree) and taught([Box(1, 2)])
     others: list[Any] = [
         {"a": [1, (2, None)], "c": Pair(5, 6), "b": Layer(3, 4)},  # the same in another order
         {"a": [1, (2, 0)], "b": Layer(3, 4), "c": Pair(5, 6)},
@@ -123,6 +141,11 @@ def test_trees_that_are_nearly_known() -> None:
         {"a": [1, (2, None)], "b": Layer(3, 4), "c": (5, 6)},
         {"a": [1, (2, None)], "b": Layer(3, 4), "d": Pair(5, 6)},
         OrderedDict(tree),
+        [Box(1, 2)],
+        [Box(1, None)],
+        [Box(1)],
+        [Box(1, 2, extra="other")],
+        [Box(1, [2])],
     ]
     for other in others:
         assert same(pyjax.tree.flatten(other), by_python(other)), other
@@ -194,7 +217,7 @@ def test_attributes_that_do_something() -> None:
 
 def test_nothing_leaks() -> None:
     leaf = Leaf()
-    inner = [leaf, Pair(leaf, None)]
+    inner = [leaf, Pair(leaf, None), Box(leaf, Box())]
     tree = {"a": inner, "b": Layer(leaf, leaf), "c": Watched(lambda: leaf)}
     miss = {"a": inner, "b": Layer(leaf, leaf), "c": Watched(lambda: None)}
     assert taught(tree) and taught(miss) and taught(inner)
