@@ -275,14 +275,15 @@ class Pipeline(HloPass):
         if self.options.verify:
             verify(module, after=f"input of {self.name}")
         options = self.options
-        self._fuels = fuel_by_name(options.fuel)
+        self._fuels = fuel_by_name(options.fuel) if options.fuel else {}
         self._watches = bool(options.verify or options.audits or options.fuel)
         self._opcodes = None
         self._changes = 0
         self._settled = {}
         # Passes make many small objects and drop few cycles: collecting would only cost time.
         changed = without_collections(self._run, module, self)
-        report_unused(self._fuels.values())
+        if self._fuels:
+            report_unused(self._fuels.values())
         return changed
 
     def _run(self, module: HloModule, outermost: Pipeline) -> bool:

@@ -24,6 +24,8 @@ from xla_backend.passes.fusion_rules import (
     same_window_read,
 )
 
+# What `may_be_interior` and joint work ask about.
+_NOT_ALWAYS_INSIDE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE, Opcode.CONCATENATE})
 # Limits, chosen so that one kernel stays quick to compile; larger groups gain little, because the
 # arrays they would save are few compared with those they read.
 MAX_SIZE = 320
@@ -165,7 +167,9 @@ class GroupGraph:
         if node.opcode is Opcode.RESHAPE:
             self._place_reshape(node)
             return
-        may_be_inside = may_be_interior(node) and not self._is_joint_work(node)
+        may_be_inside = node.opcode not in _NOT_ALWAYS_INSIDE or (
+            may_be_interior(node) and not self._is_joint_work(node)
+        )
         in_memory = node is self.computation.root or not may_be_inside
         # Whether a member of a group reads it from memory.
         read_by_member = False
@@ -262,11 +266,10 @@ class GroupGraph:
         return joins_components(node) and self._chain_cost[node] > DUPLICATE_COST
 
     def _is_free(self, node: Instruction) -> bool:
-        """Nothing to load and next to nothing to compute: goes into every consumer."""
-        if node.opcode is Opcode.IOTA:
-            return True
-        if node.opcode is Opcode.BROADCAST:
-            # Never the large array in memory: its small operand may be.
+        """Nothing to load and next to nothing to compute: goes into every consumer. Of a broadcast
+        never the large array is in memory: its small operand may be."""
+        opcode = node.opcode
+        if opcode is Opcode.BROADCAST or opcode is Opcode.IOTA:
             return True
         return not node.shape.dimensions and self._chain_cost[node] <= DUPLICATE_COST
 

@@ -27,6 +27,8 @@ class LayoutNormalization(HloPass):
         changed = False
         # All bitcasts first: their meaning depends on the layouts of operands.
         for computation in module.computations:
+            if Opcode.BITCAST not in computation.opcodes:
+                continue
             for node in computation.post_order(Opcode.BITCAST):
                 if node.shape.is_array:
                     computation.replace(node, _written_out(node))
