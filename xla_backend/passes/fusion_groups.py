@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from math import prod
 
 from xla_backend.hlo.attributes import DimensionsAttributes
@@ -19,8 +19,10 @@ from xla_backend.passes.fusion_rules import (
     joins_components,
     may_be_interior,
     memory_origin,
+    overwriters,
     reads_apart,
     reads_components,
+    reads_memory,
     same_window_read,
 )
 
@@ -139,7 +141,7 @@ class GroupGraph:
         self.groups: dict[Group, None] = {}
         # A later position of the same span (spans that overlap are one), or the position itself.
         self._following = list(range(len(self.order)))
-        self._overwriters = _overwriters(self.order)
+        self._overwriters = overwriters(self.order)
         self.fusible = {node for node in self.order if is_fusible(node)}
         # Cost of computing a node again from what is in memory, saturating.
         chain_cost = self._chain_cost = dict[Instruction, int]()
@@ -200,11 +202,7 @@ class GroupGraph:
             if not self._join_fitting(node, consumers) or in_memory:
                 self._start(node)
             return
-        fitting: dict[Group, IndexMaps] = {}
-        for group in consumers:
-            maps = self._fitting_maps(node, group)
-            if maps is not None:
-                fitting[group] = maps
+        fitting = self._fitting(node, consumers)
         if not in_memory and len(fitting) == len(consumers):
             if len(fitting) == 1:
                 for group, maps in fitting.items():
@@ -339,7 +337,7 @@ class GroupGraph:
         memory: the node is one instead."""
         assert group.update is not None
         target = memory_origin(group.update.operands[0])
-        if _reads(node, target):
+        if reads_memory(node, target):
             return same_window_read(node, group.update) and set(group.index_maps_for(node)) == {0}
         if node is not group.update.operands[1]:
             return True  # a part of what was asked about
@@ -350,7 +348,7 @@ class GroupGraph:
             if other in seen or not is_fusible(other) or not may_be_interior(other):
                 continue
             seen.add(other)
-            if _reads(other, target) and not same_window_read(other, group.update):
+            if reads_memory(other, target) and not same_window_read(other, group.update):
                 return False
             stack.extend(other.operands)
         return True
@@ -367,16 +365,17 @@ class GroupGraph:
         group.members[node] = maps
         self.groups_of.setdefault(node, []).append(group)
 
-    def _join_fitting(self, node: Instruction, groups: Iterable[Group]) -> bool:
+    def _join_fitting(self, node: Instruction, groups: Collection[Group]) -> bool:
         """Let all groups compute it that may; whether these are all."""
+        fitting = self._fitting(node, groups)
+        for group, maps in fitting.items():
+            self._join(node, group, maps)
+        return len(fitting) == len(groups)
+
+    def _fitting(self, node: Instruction, groups: Collection[Group]) -> dict[Group, IndexMaps]:
+        """Those of the groups that may compute it."""
         found = [(group, self._fitting_maps(node, group)) for group in groups]
-        joined = True
-        for group, maps in found:
-            if maps is None:
-                joined = False
-            else:
-                self._join(node, group, maps)
-        return joined
+        return {group: maps for group, maps in found if maps is not None}
 
     def _can_be_extra_root(self, node: Instruction, group: Group) -> bool:
         if group.is_reduce or group.update is not None or len(group.roots) >= MAX_ROOTS:
@@ -595,28 +594,6 @@ class GroupGraph:
     def live_groups(self) -> list[Group]:
         """Groups to build, producers first."""
         return sorted(self.groups, key=lambda g: max(self.position[r] for r in g.roots))
-
-
-def _reads(node: Instruction, target: Instruction) -> bool:
-    """Whether the node reads the memory of `target` itself."""
-    return any(memory_origin(operand) is target for operand in node.operands)
-
-
-def _overwriters(order: list[Instruction]) -> dict[Instruction, list[Instruction]]:
-    """What writes over an array in place: updates of it, and loops that carry it."""
-    result: dict[Instruction, list[Instruction]] = {}
-    for node in order:
-        targets: list[Instruction] = []
-        if node.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
-            targets = node.operands[:1]
-        elif node.opcode is Opcode.SCATTER:
-            targets = node.operands[: (len(node.operands) - 1) // 2]
-        elif node.opcode is Opcode.WHILE and node.operands[0].opcode is Opcode.TUPLE:
-            targets = node.operands[0].operands
-        for target in targets:
-            if target.shape.is_array and target.shape.dimensions:
-                result.setdefault(memory_origin(target), []).append(node)
-    return result
 
 
 def _array_reads(group: Group) -> set[Instruction]:

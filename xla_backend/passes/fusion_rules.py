@@ -189,3 +189,25 @@ def memory_origin(node: Instruction) -> Instruction:
     while node.opcode in FREE_ALIASES:
         node = node.operands[0]
     return node
+
+
+def reads_memory(node: Instruction, target: Instruction) -> bool:
+    """Whether the node reads the memory of `target` itself."""
+    return any(memory_origin(operand) is target for operand in node.operands)
+
+
+def overwriters(order: list[Instruction]) -> dict[Instruction, list[Instruction]]:
+    """What writes over an array in place: updates of it, and loops that carry it."""
+    result: dict[Instruction, list[Instruction]] = {}
+    for node in order:
+        targets: list[Instruction] = []
+        if node.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+            targets = node.operands[:1]
+        elif node.opcode is Opcode.SCATTER:
+            targets = node.operands[: (len(node.operands) - 1) // 2]
+        elif node.opcode is Opcode.WHILE and node.operands[0].opcode is Opcode.TUPLE:
+            targets = node.operands[0].operands
+        for target in targets:
+            if target.shape.is_array and target.shape.dimensions:
+                result.setdefault(memory_origin(target), []).append(node)
+    return result
