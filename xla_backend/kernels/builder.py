@@ -55,25 +55,23 @@ from xla_backend.kernels.ir import (
 
 
 class _Block:
-    """An open body of a loop or condition: its statements and what they computed."""
+    """The body of a loop or condition that is built: its statements, and whether it is open, so
+    that what they compute is at hand."""
 
-    __slots__ = ("loop", "memo", "statements", "suspended")
+    __slots__ = ("holds_loads", "is_open", "loop", "statements", "suspended")
 
     def __init__(self, loop: Loop | If | None, statements: list[Statement]) -> None:
         self.loop = loop
+        # Whether what is read inside is not to be read outside: the memory of threads is theirs to
+        # read, and what a condition guards may lie outside a buffer.
+        self.holds_loads = (
+            loop.kind is LoopKind.THREAD if isinstance(loop, Loop) else loop is not None
+        )
         self.statements = statements
-        self.memo: dict[int, Any] = {}  # by the numbers of keys
+        self.is_open = True
         self.suspended: list[
             _Block
         ] = []  # inner blocks set aside while a loop is built further out
-
-    @property
-    def holds_loads(self) -> bool:
-        """Whether what is read inside is not to be read outside: the memory of threads is theirs to
-        read, and what a condition guards may lie outside a buffer."""
-        if isinstance(self.loop, Loop):
-            return self.loop.kind is LoopKind.THREAD
-        return self.loop is not None
 
 
 class LoopBuilder:
@@ -84,7 +82,8 @@ class LoopBuilder:
         self._blocks = [_Block(None, self.kernel.stages)]
         self._next = 0
         self._vars = 0
-        # Keys have numbers, so that each is hashed once, not once for each block that is open.
+        # What was computed, by key, with the block that it is at hand in.
+        self._memo: dict[Hashable, tuple[_Block, Any]] = {}
         self._numbers: dict[Hashable, int] = {}
 
     # -- buffers -----------------------------------------------------------------------------------
@@ -124,22 +123,28 @@ class LoopBuilder:
     @property
     def _floor(self) -> int:
         """The depth that loads and loops do not leave."""
-        held = (n for n in range(self.depth, 0, -1) if self._blocks[n].holds_loads)
-        return next(held, 0)
+        blocks = self._blocks
+        for n in range(len(blocks) - 1, 0, -1):
+            if blocks[n].holds_loads:
+                return n
+        return 0
+
+    def number_of(self, part: Hashable) -> int:
+        """A number for something that is part of many keys, which is then hashed once."""
+        numbers = self._numbers
+        return numbers.setdefault(part, len(numbers))
 
     def lookup(self, key: Hashable) -> Any:
-        number = self._numbers.get(key)
-        if number is None:
-            return None
-        for block in reversed(self._blocks):
-            found = block.memo.get(number)
-            if found is not None:
-                return found
-        return None
+        """What is remembered under a key, if it is at hand here; or None."""
+        found = self._memo.get(key)
+        return found[1] if found is not None and found[0].is_open else None
 
-    def remember(self, key: Hashable, result: Any, depth: int) -> None:
-        numbers = self._numbers
-        self._blocks[depth].memo[numbers.setdefault(key, len(numbers))] = result
+    def remember(self, key: Hashable, result: Any) -> None:
+        """Have `lookup` find a value, or a (nested) sequence of values, as long as the block is
+        open that they were computed in."""
+        blocks = self._blocks
+        depth = result.depth if isinstance(result, Value) else _depth_of(result)
+        self._memo[key] = (blocks[depth] if depth < len(blocks) else blocks[-1], result)
 
     def _value(
         self, type: PrimitiveType, depth: int, bounds: tuple[int, int] | None = None
@@ -155,18 +160,22 @@ class LoopBuilder:
         make: Callable[[Value], Statement],
         bounds: tuple[int, int] | None = None,
     ) -> Value:
-        found = self.lookup(key)
-        if found is not None:
-            return found
-        result = self._value(type, depth, bounds)
-        self._blocks[depth].statements.append(make(result))
-        self.remember(key, result, depth)
+        found = self._memo.get(key)
+        if found is not None and found[0].is_open:
+            return found[1]
+        self._next += 1
+        result = Value(type, depth, self._next, bounds)
+        block = self._blocks[depth]
+        block.statements.append(make(result))
+        self._memo[key] = (block, result)
         return result
 
     # -- statements --------------------------------------------------------------------------------
 
     def constant(self, type: PrimitiveType, value: Any) -> Value:
-        scalar = np.asarray(value).astype(type.numpy_dtype)[()]
+        scalar = value
+        if not isinstance(value, np.generic) or value.dtype is not type.numpy_dtype:
+            scalar = np.asarray(value).astype(type.numpy_dtype)[()]
         key = ("constant", type, scalar.tobytes())
         return self._emit(key, type, 0, lambda r: Constant(r, scalar))
 
@@ -179,11 +188,20 @@ class LoopBuilder:
         bounds: tuple[int, int] | None = None,
     ) -> Value:
         operands = tuple(operands)
-        depth = max([o.depth for o in operands])
         key = (opcode, type, operands, attributes, bounds)
-        return self._emit(
-            key, type, depth, lambda r: Compute(r, opcode, operands, attributes), bounds
-        )
+        found = self._memo.get(key)
+        if found is not None and found[0].is_open:
+            return found[1]
+        depth = 0
+        for operand in operands:
+            if operand.depth > depth:
+                depth = operand.depth
+        self._next += 1
+        result = Value(type, depth, self._next, bounds)
+        block = self._blocks[depth]
+        block.statements.append(Compute(result, opcode, operands, attributes))
+        self._memo[key] = (block, result)
+        return result
 
     def load(
         self, buffer: Buffer, index: Index, guard: Value | None = None, *, mutable: bool = False
@@ -194,7 +212,9 @@ class LoopBuilder:
             result = self._value(buffer.element_type, self.depth)
             self._blocks[-1].statements.append(Load(result, buffer, index, guard))
             return result
-        depth = max(index.depth, self._floor, 0 if guard is None else guard.depth)
+        depth = max(index.depth, self._floor)
+        if guard is not None and guard.depth > depth:
+            depth = guard.depth
         return self._emit(
             ("load", buffer, index, guard),
             buffer.element_type,
@@ -401,6 +421,8 @@ class LoopBuilder:
         at = self.depth if depth is None else max(depth, self._floor)
         suspended = self._blocks[at + 1 :]
         del self._blocks[at + 1 :]
+        for inner_block in suspended:
+            inner_block.is_open = False
         inner = at + 1
         self._vars += 1
         var = Var(name or _loop_name(self._vars - 1), extent, inner)
@@ -432,7 +454,7 @@ class LoopBuilder:
         elements: Sequence[Value] = (),
     ) -> list[Value]:
         """End the innermost loop; returns the results of its carried values."""
-        block = self._blocks.pop()
+        block = self._close()
         loop = block.loop
         assert isinstance(loop, Loop) and len(nexts) == len(loop.carries)
         for i, (carry, value) in enumerate(zip(loop.carries, nexts)):
@@ -442,19 +464,29 @@ class LoopBuilder:
         loop.combiner = combiner
         loop.elements = tuple(elements)
         self._blocks[-1].statements.append(loop)
-        self._blocks.extend(block.suspended)
+        self._resume(block.suspended)
         return [c.result for c in loop.carries]
+
+    def _close(self) -> _Block:
+        block = self._blocks.pop()
+        block.is_open = False
+        return block
+
+    def _resume(self, suspended: list[_Block]) -> None:
+        for block in suspended:
+            block.is_open = True
+        self._blocks.extend(suspended)
 
     def close_lanes(self, values: Sequence[Value], combiner: Combiner) -> list[Value]:
         """End the innermost loop, which is one of lanes; returns what the values of all of them are
         together."""
-        block = self._blocks.pop()
+        block = self._close()
         loop = block.loop
         assert isinstance(loop, Loop) and loop.kind is LoopKind.LANES
         results = [self._value(v.type, self.depth) for v in values]
         loop.combination = Combination(list(values), [], results, combiner)
         self._blocks[-1].statements.append(loop)
-        self._blocks.extend(block.suspended)
+        self._resume(block.suspended)
         return results
 
     @contextmanager
@@ -480,7 +512,7 @@ class LoopBuilder:
 
     def close_if(self, nexts: Sequence[Value] = ()) -> list[Value]:
         """End the innermost condition; returns its results."""
-        condition = self._blocks.pop().loop
+        condition = self._close().loop
         assert isinstance(condition, If) and len(nexts) == len(condition.carries)
         for carry, value in zip(condition.carries, nexts):
             carry.next = value
@@ -503,14 +535,20 @@ class LoopBuilder:
     ) -> Combiner:
         """Build a combiner from a function of two lists of values that emits statements into this
         builder."""
-        saved = self._blocks
+        saved = self._blocks, self._memo
         statements: list[Statement] = []
-        self._blocks = [_Block(None, statements)]
+        self._blocks, self._memo = [_Block(None, statements)], {}
         lhs = [self._value(t, 0) for t in types]
         rhs = [self._value(t, 0) for t in types]
         results = body(lhs, rhs)
-        self._blocks = saved
+        self._blocks, self._memo = saved
         return Combiner(lhs, rhs, statements, results, commutes)
+
+
+def _depth_of(element: Any) -> int:
+    if isinstance(element, Value):
+        return element.depth
+    return max(map(_depth_of, element), default=0)
 
 
 def real_type(type: PrimitiveType) -> PrimitiveType:

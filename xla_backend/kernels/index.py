@@ -10,10 +10,7 @@ linearise again gives back the plain variable.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Union
-
-from xla_backend.process.lazy import lazy
 
 # More elements than any array has, for parameters that count them; so many need indices of 64 bits.
 MOST_ELEMENTS = 1 << 40
@@ -54,40 +51,66 @@ class Parameter:
         return self.name
 
 
-@dataclass(frozen=True)
 class FloorDiv:
     """index // divisor, divisor > 1, index >= 0."""
 
-    index: Index
-    divisor: int
+    __slots__ = ("index", "divisor", "_bounds", "_hash")  # noqa: RUF023 (written in this order)
 
-    @lazy
+    def __init__(self, index: Index, divisor: int) -> None:
+        self.index = index
+        self.divisor = divisor
+        low, high = index.bounds
+        self._bounds = low // divisor, high // divisor
+        self._hash = hash((FloorDiv, index, divisor))
+
+    @property
     def depth(self) -> int:
         return self.index.depth
 
-    @lazy
+    @property
     def bounds(self) -> tuple[int, int]:
-        low, high = self.index.bounds
-        return low // self.divisor, high // self.divisor
+        return self._bounds
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, FloorDiv)
+            and self.divisor == other.divisor
+            and self.index == other.index
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __repr__(self) -> str:
         return f"({self.index}) // {self.divisor}"
 
 
-@dataclass(frozen=True)
 class Mod:
     """index % divisor, divisor > 1, index >= 0."""
 
-    index: Index
-    divisor: int
+    __slots__ = ("index", "divisor", "_bounds", "_hash")  # noqa: RUF023 (written in this order)
 
-    @lazy
+    def __init__(self, index: Index, divisor: int) -> None:
+        self.index = index
+        self.divisor = divisor
+        self._bounds = 0, min(divisor - 1, index.bounds[1])
+        self._hash = hash((Mod, index, divisor))
+
+    @property
     def depth(self) -> int:
         return self.index.depth
 
-    @lazy
+    @property
     def bounds(self) -> tuple[int, int]:
-        return 0, min(self.divisor - 1, self.index.bounds[1])
+        return self._bounds
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Mod) and self.divisor == other.divisor and self.index == other.index
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __repr__(self) -> str:
         return f"({self.index}) % {self.divisor}"
@@ -137,7 +160,11 @@ class Index:
     def depth(self) -> int:
         """Depth of the innermost loop the index depends on; 0 if on none."""
         if self._depth is None:
-            self._depth = max((a.depth for a in self.terms), default=0)
+            deepest = 0
+            for atom in self.terms:
+                if atom.depth > deepest:
+                    deepest = atom.depth
+            self._depth = deepest
         return self._depth
 
     @property
@@ -163,21 +190,28 @@ class Index:
             return Index(self.terms, self.constant + other.constant) if other.constant else self
         if not self.terms:
             return Index(other.terms, self.constant + other.constant) if self.constant else other
-        terms = dict(self.terms)
+        terms = self.terms.copy()
         for atom, c in other.terms.items():
             total = terms.get(atom, 0) + c
             if total:
                 terms[atom] = total
             else:
                 del terms[atom]
-        return _recombine(terms, self.constant + other.constant)
+        for atom in terms:
+            if isinstance(atom, Mod):
+                return _recombine(terms, self.constant + other.constant)
+        return Index(terms, self.constant + other.constant)
 
     def __mul__(self, factor: int) -> Index:
         if factor == 1:
             return self
         if factor == 0:
             return ZERO
-        return Index({a: c * factor for a, c in self.terms.items()}, self.constant * factor)
+        # (A loop: of so few terms a comprehension takes longer.)
+        terms: dict[Atom, int] = {}
+        for atom, c in self.terms.items():
+            terms[atom] = c * factor
+        return Index(terms, self.constant * factor)
 
     __rmul__ = __mul__
 
@@ -213,7 +247,10 @@ class Index:
     def __mod__(self, divisor: int) -> Index:
         if divisor == 1:
             return ZERO
-        terms = {a: c for a, c in self.terms.items() if c * _unit(a) % divisor}
+        terms: dict[Atom, int] = {}
+        for atom, c in self.terms.items():
+            if c % divisor and c * _unit(atom) % divisor:
+                terms[atom] = c
         rest = Index(terms, self.constant % divisor)
         low, high = rest.bounds
         if 0 <= low and high < divisor:
@@ -251,10 +288,13 @@ class Index:
             if new is None:
                 same[atom] = c
             else:
-                others.append(new * c)
+                others.append(new if c == 1 else new * c)
         if not others:
             return self
-        total = Index(same, self.constant)
+        if not same and not self.constant:
+            total = others.pop(0)
+        else:
+            total = Index(same, self.constant)
         for other in others:
             total = total + other
         return total
@@ -296,32 +336,34 @@ def linearize(indices: Sequence[Index], dimensions: Sequence[int]) -> Index:
     result = ZERO
     stride = 1
     for index, size in zip(reversed(indices), reversed(dimensions)):
-        result = result + index * stride
+        if index is not ZERO:
+            result = result + index * stride
         stride *= size
     return result
 
 
 def delinearize(linear: Index, dimensions: Sequence[int]) -> tuple[Index, ...]:
     """The multi-index of a row-major offset that is within the array."""
-    result: list[Index] = []
+    result: list[Index] = [ZERO] * len(dimensions)
+    outermost = -1
     for position in range(len(dimensions) - 1, -1, -1):
         size = dimensions[position]
         if size == 1:
-            result.append(ZERO)
             continue
-        if all(d == 1 for d in dimensions[:position]):
-            result.append(linear)
-            linear = ZERO
-            continue
-        result.append(linear % size)
+        if outermost < 0:
+            outermost = next(n for n, d in enumerate(dimensions) if d != 1)
+        if position == outermost:
+            result[position] = linear
+            break
+        result[position] = linear % size
         linear = linear // size
-    return tuple(reversed(result))
+    return tuple(result)
 
 
 def _split_small(rest: Index, divisor: int) -> tuple[Index, int]:
     """Split rest = scale * (...) + small with 0 <= small < scale and scale | divisor; scale 1 if
     there is none."""
-    candidates = sorted({abs(c) for c in rest.terms.values()} | {divisor}, reverse=True)
+    candidates = sorted({divisor, *map(abs, rest.terms.values())}, reverse=True)
     for scale in candidates:
         if scale <= 1 or divisor % scale:
             continue

@@ -6,12 +6,15 @@ from native_checks import arguments_of, check_interpreter, check_text, module_of
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.hlo.types import PrimitiveType
+from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.interpreter import Interpreter
-from xla_backend.kernels.ir import Store
+from xla_backend.kernels.ir import BufferRole, Store
 from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.targets.cpu.pipeline import build_pipeline
 
+F32 = PrimitiveType.F32
 ADD = "add {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] add(x, y)\n}\n"
 
 
@@ -167,3 +170,28 @@ def test_interpreter_steps():
     stores = [step for step in interpreter.steps() if isinstance(step.statement, Store)]
     assert [step.position for step in stores] == [{"i": i, "j": j} for i in (0, 1) for j in (0, 1)]
     np.testing.assert_array_equal(interpreter.outputs()[0], x.T.reshape(-1))
+
+
+def test_what_is_computed_is_at_hand_where_it_was_computed():
+    """Each value is computed once in the loops that are open, also when one is built further out or
+    a combiner is built meanwhile, and anew in a loop of its own."""
+    b = LoopBuilder("k")
+    x = b.buffer("x", F32, 64, BufferRole.OPERAND)
+    outer, _ = b.open_loop(8)
+    one = b.constant(F32, 1.0)
+    here = b.load(x, outer)
+    inner, _ = b.open_loop(8)
+    deep = b.load(x, inner)
+    b.open_loop(8, depth=1)  # beside the inner loop, which is set aside
+    assert b.load(x, outer) is here
+    b.close_loop()
+    assert b.load(x, inner) is deep
+    combiner = b.combiner([F32], lambda lhs, rhs: [b.compute(Opcode.ADD, F32, (lhs[0], one))])
+    own = b.combiner([F32], lambda lhs, rhs: [b.constant(F32, 1.0)])
+    assert len(combiner.body) == 1
+    assert own.results[0] is not one and b.constant(F32, 1.0) is one
+    b.close_loop()
+    again, _ = b.open_loop(8)
+    assert b.load(x, again) is not deep
+    b.close_loop()
+    b.close_loop()

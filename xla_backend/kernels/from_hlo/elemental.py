@@ -52,16 +52,30 @@ class ElementalEmitter:
         # Instructions whose elements are at hand in some other way, and how to get one.
         self.provided: dict[Instruction, Callable[[Instruction, Indices], Element]] = {}
         self._literals: dict[Instruction, Buffer] = {}
+        # Row-major offsets, by the number of the index.
+        self._linears: dict[tuple[int, tuple[int, ...]], Index] = {}
 
     # -- elements ----------------------------------------------------------------------------------
 
     def value(self, node: Instruction, index: Indices) -> Element:
         """One element. `index` has one entry per dimension of `node` (of its first part, if a
         tuple)."""
-        found = self._cached(node, index)
+        builder, guard = self.builder, self.guard
+        lookup = builder.lookup
+        # A number for the index, too: it is hashed once, and not with each instruction of a chain.
+        # Integer scalars and constants do not depend on the guard; loads do.
+        here = self._index_number(index)
+        key = (node, here, guard)
+        found = lookup(key)
         if found is not None:
             return found
+        leaves, provided = self.leaves, self.provided
+        if not node.opcode.is_elementwise or node in leaves or node in provided:
+            found = self._produce(node, index)
+            builder.remember(key, found)
+            return found
         rank = len(index)
+        scalar = here if rank == 0 else self._index_number(())
         # Of what a chain comes to: each instruction is asked for at one index only.
         known: dict[Instruction, Element] = {}
         stack = [node]  # elementwise chains can be longer than Python's stack is deep
@@ -70,22 +84,27 @@ class ElementalEmitter:
             if top in known:
                 stack.pop()
                 continue
-            at = index if top is node or len(top.shape.dimensions) == rank else ()
-            if top in self.leaves or top in self.provided or not is_pointwise(top):
-                found = self._cached(top, at)
+            whole = top is node or len(top.shape.dimensions) == rank
+            at = here if whole else scalar
+            opcode = top.opcode
+            plain = opcode.is_elementwise and top not in leaves and top not in provided
+            if not plain or (opcode is _BITCAST_CONVERT and not is_pointwise(top)):
+                key = (top, at, guard)
+                found = lookup(key)
                 if found is None:
-                    found = self._produce(top, at)
-                    self._remember(top, at, found)
+                    found = self._produce(top, index if whole else ())
+                    builder.remember(key, found)
                 known[top] = found
                 stack.pop()
                 continue
+            its_rank = rank if whole else 0
             operands: list[Element] = []
             missing: list[Instruction] = []
             for operand in top.operands:
                 found = known.get(operand)
                 if found is None:
-                    its = at if len(operand.shape.dimensions) == len(at) else ()
-                    found = self._cached(operand, its)
+                    its = here if len(operand.shape.dimensions) == its_rank else scalar
+                    found = lookup((operand, its, guard))
                     if found is None:
                         missing.append(operand)
                         continue
@@ -95,7 +114,7 @@ class ElementalEmitter:
                 stack += missing
                 continue
             known[top] = found = self.elementwise(top, operands)
-            self._remember(top, at, found)
+            builder.remember((top, at, guard), found)
             stack.pop()
         return known[node]
 
@@ -105,23 +124,15 @@ class ElementalEmitter:
         assert isinstance(result, Value)
         return result
 
-    def _key(self, node: Instruction, index: Indices) -> tuple:
-        # Integer scalars and constants do not depend on the guard; loads do.
-        return (node, index, self.guard)
-
-    def _cached(self, node: Instruction, index: Indices) -> Element | None:
-        return self.builder.lookup(self._key(node, index))
-
-    def _remember(self, node: Instruction, index: Indices, result: Element) -> None:
-        depth = min(element_depth(result), self.builder.depth)
-        self.builder.remember(self._key(node, index), result, depth)
+    def _index_number(self, index: Indices) -> int:
+        """The number of an index, under which elements are remembered."""
+        return self.builder.number_of(index)
 
     def _produce(self, node: Instruction, index: Indices) -> Element:
         buffer = self.leaves.get(node)
         if buffer is not None:
-            return self.load(
-                buffer, linearize(index, node.shape.dimensions), node.shape.element_type
-            )
+            shape = node.shape
+            return self.load(buffer, self._linear(index, shape.dimensions), shape.element_type)
         provide = self.provided.get(node)
         if provide is not None:
             return provide(node, index)
@@ -135,6 +146,18 @@ class ElementalEmitter:
                 "supported operations"
             )
         return handler(self, node, index)
+
+    def _linear(self, index: Indices, dimensions: tuple[int, ...]) -> Index:
+        """`linearize`, of which arrays of equal dimensions need the same."""
+        key = (self.builder.number_of(index), dimensions)
+        found = self._linears.get(key)
+        if found is None:
+            found = self._linears[key] = linearize(index, dimensions)
+        return found
+
+    def know(self, index: Indices, dimensions: tuple[int, ...], linear: Index) -> None:
+        """An index, whose row-major offset is known."""
+        self._linears[self.builder.number_of(index), dimensions] = linear
 
     def place(self, index: Sequence[Index], dimensions: Sequence[int]) -> Index:
         """The row-major offset of an element."""
@@ -168,7 +191,7 @@ class ElementalEmitter:
         literal = attrs(node).literal
         array = literal.array
         if array.size == 1 or literal.is_splat:
-            return self.scalar(node.shape.element_type, array.reshape(-1)[0])
+            return self.scalar(node.shape.element_type, array[(0,) * array.ndim])
         buffer = self._literals.get(node)
         if buffer is None:
             name = f"c{len(self._literals)}"
@@ -181,7 +204,8 @@ class ElementalEmitter:
                 array,
             )
             self._literals[node] = buffer
-        return self.load(buffer, linearize(index, node.shape.dimensions), node.shape.element_type)
+        shape = node.shape
+        return self.load(buffer, self._linear(index, shape.dimensions), shape.element_type)
 
     def scalar(self, type: P, value: object) -> Element:
         """A constant element of any type."""
@@ -212,13 +236,15 @@ class ElementalEmitter:
         """Apply an elementwise instruction to elements of its operands."""
         opcode = node.opcode
         type = node.shape.element_type
+        if opcode not in _UNUSUAL and not type.is_complex and not _any_complex(operands):
+            return self.builder.compute(opcode, type, operands)  # type: ignore[arg-type]
         if opcode is Opcode.MAP:
             return self.apply(node.called[0], operands)
         if opcode is Opcode.COPY:
             return operands[0]
         if opcode in _CONVERSIONS and node.operands[0].shape.element_type is type:
             return operands[0]
-        if type.is_complex or any(isinstance(o, tuple) for o in operands):
+        if type.is_complex or _any_complex(operands):
             return complex_math.emit(self.builder, node, operands)
         if opcode is Opcode.REAL:
             return operands[0]
@@ -271,8 +297,13 @@ class _Guarded:
         self.emitter.guard = self.saved
 
 
+_BITCAST_CONVERT = Opcode.BITCAST_CONVERT
 _CONVERSIONS = frozenset({Opcode.CONVERT, Opcode.BITCAST_CONVERT})
 _WITH_ATTRIBUTES = frozenset({Opcode.COMPARE, Opcode.REDUCE_PRECISION})
+# Elementwise ones that are more, or less, than one statement without attributes.
+_UNUSUAL = frozenset(
+    {*_CONVERSIONS, *_WITH_ATTRIBUTES, Opcode.MAP, Opcode.COPY, Opcode.REAL, Opcode.IMAG}
+)
 _SCALAR_IDENTITY = frozenset(
     {
         Opcode.BROADCAST,
@@ -292,11 +323,11 @@ def is_pointwise(node: Instruction) -> bool:
     return node.opcode.is_elementwise
 
 
-def element_depth(element: Element) -> int:
-    """Depth of the innermost loop an element depends on."""
-    if isinstance(element, Value):
-        return element.depth
-    return max((element_depth(e) for e in element), default=0)
+def _any_complex(elements: Sequence[Element]) -> bool:
+    for element in elements:
+        if isinstance(element, tuple):
+            return True
+    return False
 
 
 def parts(element: Element) -> list[Value]:

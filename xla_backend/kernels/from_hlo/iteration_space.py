@@ -21,6 +21,8 @@ _SAME_ELEMENTS = frozenset({Opcode.RESHAPE, Opcode.BITCAST})
 def refine(dimensions: Sequence[int], boundaries: set[int]) -> list[int]:
     """Split `dimensions` at all `boundaries` (sizes of trailing parts) if they fit together; else
     unchanged."""
+    if not boundaries:
+        return [d for d in dimensions if d != 1]
     own = {1}
     size = 1
     for d in reversed(dimensions):
@@ -59,7 +61,7 @@ class IterationSpace:
     ) -> None:
         self._leaves = leaves
         boundaries: set[int] = set()
-        self._collect_boundaries(roots, boundaries)
+        plain = self._collect_boundaries(roots, boundaries)
         self.dimensions = refine(root_dimensions, boundaries)
         n = len(self.dimensions)
         self._broken = [False] * max(0, n - 1)  # between refined dimension i and i + 1
@@ -68,7 +70,8 @@ class IterationSpace:
             trailing *= self.dimensions[i]
             if trailing in fixed_split:
                 self._broken[i - 1] = True
-        if any(self._broken) or n > 1:
+        rank = len(root_dimensions)
+        if n > 1 and not (plain and all(len(r.shape.dimensions) == rank for r in roots)):
             self._visit_all(roots, tuple(root_dimensions))
         self.groups = self._merge()
 
@@ -81,7 +84,10 @@ class IterationSpace:
                 groups.append(d)
         return groups
 
-    def _collect_boundaries(self, roots: Sequence[Instruction], out: set[int]) -> None:
+    def _collect_boundaries(self, roots: Sequence[Instruction], out: set[int]) -> bool:
+        """Put the boundaries of what the roots read to `out`. Whether all of it is read in the
+        order of the roots."""
+        plain = True
         seen: set[Instruction] = set()
         stack = list(roots)
         while stack:
@@ -89,11 +95,16 @@ class IterationSpace:
             if node in seen or node in self._leaves:
                 continue
             seen.add(node)
-            if node.opcode in _SAME_ELEMENTS:
+            opcode = node.opcode
+            if opcode.is_elementwise:
+                stack.extend(node.operands)
+                plain = plain and opcode is not Opcode.BITCAST_CONVERT
+                continue
+            plain = plain and opcode is Opcode.CONSTANT
+            if opcode in _SAME_ELEMENTS:
                 out |= _boundaries(node.operands[0].shape.dimensions)
                 stack.append(node.operands[0])
-            elif node.opcode.is_elementwise:
-                stack.extend(node.operands)
+        return plain
 
     def _split(self, dimensions: Sequence[int]) -> list[tuple[int, ...]] | None:
         """Refined dimensions that make up each of `dimensions`, for an array with all elements of

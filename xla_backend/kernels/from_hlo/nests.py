@@ -44,8 +44,10 @@ def pointwise_nest(
     if 0 in dims:
         return
     space = IterationSpace(dims, roots, e.leaves, edges)
-    linear = open_loops(e, space.groups)
-    index = delinearize(linear, dims)
+    linear, index = _open_over(e, space.groups, dims)
+    if len(linear.terms) == 1:
+        # (Of several loops, their order in sums would be another one than usual.)
+        e.know(index, tuple(dims), linear)
     at = linear if place is None else place(index)
     elements = [e.value(root, index) for root in roots]
     for element, output in zip(elements, outputs):
@@ -68,12 +70,28 @@ def row_edges(sizes: Sequence[int], full: Sequence[int]) -> set[int]:
 def open_loops(e: ElementalEmitter, extents: Sequence[int]) -> Index:
     """Independent loops over a row-major space, the last one vectorisable; returns the linear
     index."""
-    linear = ZERO
+    return _open(e, extents)[0]
+
+
+def _open(e: ElementalEmitter, extents: Sequence[int]) -> tuple[Index, list[Index]]:
+    linear, variables = ZERO, []
     for n, extent in enumerate(extents):
         last = n == len(extents) - 1
         var, _ = e.builder.open_loop(extent, independent=True, may_vectorize=last)
-        linear = linear * extent + var
-    return linear
+        linear = linear * extent + var if n else var
+        variables.append(var)
+    return linear, variables
+
+
+def _open_over(
+    e: ElementalEmitter, extents: Sequence[int], dims: Sequence[int]
+) -> tuple[Index, Indices]:
+    """Loops over all elements of an array; returns the linear index and that of each dimension."""
+    linear, variables = _open(e, extents)
+    if [d for d in dims if d != 1] != extents:
+        return linear, delinearize(linear, dims)
+    each = iter(variables)
+    return linear, tuple([ZERO if d == 1 else next(each) for d in dims])
 
 
 def close_loops(e: ElementalEmitter, count: int) -> None:

@@ -94,8 +94,8 @@ class _Places(ElementalEmitter):
         self.found.append((Place(buffer, linear, self.guard), value))
         return value
 
-    def _key(self, node: Instruction, index: Indices) -> tuple:
-        return (self, *super()._key(node, index))
+    def _index_number(self, index: Indices) -> int:
+        return self.builder.number_of((self, index))
 
     def place_of(self, element: Value) -> Place | None:
         """The place that an element is read from, if it is nothing but that."""

@@ -77,10 +77,9 @@ def _peeled(loop: Loop, size: int) -> list[Statement]:
     rest = division.rest
     if rest is None:
         return []
-    var = Var(loop.var.name, size - 1, loop.var.depth)
-    limits = () if rest.count.is_constant else (rest.count,)
-    if rest.count.is_constant:
-        var.extent = rest.count.constant
+    is_known = rest.count.is_constant
+    var = Var(loop.var.name, rest.count.constant if is_known else size - 1, loop.var.depth)
+    limits = () if is_known else (rest.count,)
     body = live(rest.copy(loop.var, Index.of(var)).block(loop.body))
     after = Loop(
         var,
