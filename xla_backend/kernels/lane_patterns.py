@@ -6,7 +6,9 @@ memory of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from math import gcd, lcm
 from typing import NamedTuple
 
@@ -58,7 +60,8 @@ def lane_offsets(
         values = _values(atom, var, lanes, *turn)
         if values is None:
             return None
-        offsets = [o + c * (v - values[0]) for o, v in zip(offsets, values)]
+        first = values[0]
+        offsets = [o + c * (v - first) for o, v in zip(offsets, values)]
     return offsets
 
 
@@ -75,8 +78,13 @@ def _values(atom: Atom, var: Var, lanes: int, turn: int, turns: int) -> list[int
     return [i // divisor if isinstance(atom, FloorDiv) else i % divisor for i in inner]
 
 
-def pieces_of(offsets: list[int]) -> Pieces | None:
+def pieces_of(offsets: Sequence[int]) -> Pieces | None:
     """The pieces of memory that hold the lanes of one register; None if they are too many."""
+    return _pieces_of(tuple(offsets))
+
+
+@lru_cache(maxsize=1024)  # few patterns occur, and each is asked for often
+def _pieces_of(offsets: tuple[int, ...]) -> Pieces | None:
     low, high = min(offsets), max(offsets)
     size = 1 << (min(high - low + 1, len(offsets)).bit_length() - 1)
     # No piece reaches beyond the last lane: what is behind that may be no memory.
@@ -84,7 +92,9 @@ def pieces_of(offsets: list[int]) -> Pieces | None:
     for offset in sorted(set(offsets)):
         if not starts or offset >= starts[-1] + size:
             starts.append(min(offset, high - size + 1))
-    used = [max(s for s in starts if s <= offset) for offset in offsets]
+            if len(starts) > _MAX_PIECES + 1:
+                return None  # the last one may stand for one before it, all others are used
+    used = [starts[bisect_right(starts, offset) - 1] for offset in offsets]
     kept = tuple(sorted(set(used)))
     if len(kept) > _MAX_PIECES:
         return None

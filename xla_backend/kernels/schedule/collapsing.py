@@ -16,9 +16,9 @@ from itertools import pairwise
 from math import prod
 
 from xla_backend.kernels.index import Atom, Index, Var, constant, delinearize
-from xla_backend.kernels.ir import Kernel, Load, Loop, Statement
+from xla_backend.kernels.ir import PURE, Buffer, Kernel, Load, Loop, Statement
 from xla_backend.kernels.schedule.copying import Copy, interleaved, replace_atoms
-from xla_backend.kernels.schedule.dependence import Pure, divided, written
+from xla_backend.kernels.schedule.dependence import divided, written
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
 
 
@@ -38,13 +38,17 @@ def nest_of(stage: Loop) -> list[Loop]:
 
 
 def _only_loop(loop: Loop) -> Loop | None:
-    inner = [s for s in loop.body if not isinstance(s, Pure)]
-    if len(inner) != 1 or not isinstance(inner[0], Loop) or inner[0] is not loop.body[-1]:
+    body = loop.body
+    inner = body[-1] if body else None
+    if not isinstance(inner, Loop):
         return None
-    stored = written(inner)
-    if any(isinstance(s, Load) and s.buffer in stored for s in loop.body):
-        return None
-    return inner[0]
+    read: list[Buffer] = []
+    for s in body[:-1]:
+        if not isinstance(s, PURE):
+            return None
+        if isinstance(s, Load):
+            read.append(s.buffer)
+    return inner if not read or written([inner]).isdisjoint(read) else None
 
 
 def collapse(kernel: Kernel, loops: Sequence[Loop], unrolled: Loop | None = None) -> Loop:

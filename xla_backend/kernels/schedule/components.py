@@ -21,10 +21,13 @@ import numpy as np
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
     ACCESSES,
+    BODIES,
+    PURE,
     Carry,
     Combiner,
     Compute,
     Constant,
+    If,
     Kernel,
     Load,
     Loop,
@@ -35,26 +38,35 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.copying import live
 from xla_backend.kernels.schedule.dependence import (
-    Pure,
     indices_of,
     mentions,
     quotients,
     varies,
 )
 
+_KNOWN = (*PURE, Store, Loop)
+
 
 def join_components(kernel: Kernel) -> bool:
     """Make loops over reals of those over complex numbers whose components are computed alike. True
     iff there were any."""
     changed = False
-    outside: dict[Value, Statement] = {
-        s.result: s for s in kernel.stages if isinstance(s, Constant)
-    }
+    outside: dict[Value, Statement] = {}
     for stage in kernel.stages:
-        if isinstance(stage, Loop) and any(_is_complex(s) for s in walk([stage])):
+        if isinstance(stage, Constant):
+            outside[stage.result] = stage
+    for stage in kernel.stages:
+        if isinstance(stage, Loop) and _stores_complex(stage):
             loop = next(filter(_is_over_all, _loops(stage)), None)
             changed |= loop is not None and _Pairs(loop, outside).join()
     return changed
+
+
+def _stores_complex(block: Loop | If) -> bool:
+    for s in block.body:
+        if _is_complex(s) or (isinstance(s, BODIES) and _stores_complex(s)):
+            return True
+    return False
 
 
 def _is_complex(s: Statement) -> bool:
@@ -72,7 +84,7 @@ def _is_over_all(loop: Loop) -> bool:
     stored = [s for s in walk(loop.body) if isinstance(s, Store)]
     if not all(_is_complex(s) and _is_neighbour(s.index, loop.var) for s in stored):
         return False
-    return bool(stored) and all(isinstance(s, Pure | Store | Loop) for s in walk(loop.body))
+    return bool(stored) and all(isinstance(s, _KNOWN) for s in walk(loop.body))
 
 
 def _is_neighbour(index: Index, var: Var) -> bool:
@@ -92,12 +104,12 @@ class _Pairs:
         self._made = dict(outside)
         self._carried: dict[Value, tuple[Loop, Carry]] = {}
         for s in walk(loop.body):
-            if isinstance(s, Pure):
+            if isinstance(s, PURE):
                 self._made[s.result] = s
             elif isinstance(s, Loop):
                 self._carried.update({v: (s, c) for c in s.carries for v in (c.phi, c.result)})
                 if s.combiner is not None:
-                    self._made.update({m.result: m for m in s.combiner.body if isinstance(m, Pure)})
+                    self._made.update({m.result: m for m in s.combiner.body if isinstance(m, PURE)})
 
     def join(self) -> bool:
         """Keep the first component of each pair, in a loop over both. False if anything in the loop
@@ -183,7 +195,7 @@ class _Pairs:
             return fixed and paired.issuperset([*carried, *s.elements])
         if isinstance(s, ACCESSES) and s.guard in paired:
             return False
-        if isinstance(s, Store) or (isinstance(s, Pure) and s.result in paired):
+        if isinstance(s, Store) or (isinstance(s, PURE) and s.result in paired):
             return not any(mentions(index, paired) for index in indices_of(s))
         return not varies(s, varying)
 

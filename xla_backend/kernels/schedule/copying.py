@@ -6,7 +6,7 @@ from it: guards that hold, selects, conjunctions, statements whose results nobod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -14,6 +14,7 @@ from xla_backend.kernels.index import QUOTIENTS, Atom, Index, Var
 from xla_backend.kernels.ir import (
     ACCESSES,
     BODIES,
+    PURE,
     Carry,
     Combiner,
     Compute,
@@ -28,6 +29,9 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
+
+_OF_AN_INDEX = (IndexValue, InRange)
+_WITH_INDEX = frozenset({Load, Store, IndexValue, InRange, If})
 
 
 class Copy:
@@ -84,7 +88,9 @@ class Copy:
         return None if value is None else self.known.get(value)
 
     def _statement(self, s: Statement, out: list[Statement]) -> None:
-        if isinstance(s, Constant):
+        if isinstance(s, Compute):
+            self._compute(s, out)
+        elif isinstance(s, Constant):
             out.append(Constant(self._new(s.result), s.value))
         elif isinstance(s, Load):
             truth = self._decided(s.guard)
@@ -106,8 +112,6 @@ class Copy:
             out.append(IndexValue(self._new(s.result), self.index(s.index)))
         elif isinstance(s, InRange):
             self._in_range(s, out)
-        elif isinstance(s, Compute):
-            self._compute(s, out)
         else:
             assert isinstance(s, Loop), f"{type(s).__name__} is not copied"
             out.append(self._inner(s))
@@ -133,27 +137,31 @@ class Copy:
             self.known[value] = self.known[other]
 
     def _compute(self, s: Compute, out: list[Statement]) -> None:
-        known = [self.known.get(o) for o in s.operands] if self.known else [None]
+        if self.known and self._follows(s, out):
+            return
+        value = self.values.get
+        operands = tuple([value(o, o) for o in s.operands])
+        out.append(Compute(self._new(s.result), s.opcode, operands, s.attributes))
+
+    def _follows(self, s: Compute, out: list[Statement]) -> bool:
+        """Whether what is known of conditions makes an operation unnecessary."""
+        known = [self.known.get(o) for o in s.operands]
         if s.opcode is Opcode.SELECT and known[0] is not None:
             self._same(s.result, s.operands[1 if known[0] else 2])
-            return
-        is_condition = s.result.type is PrimitiveType.PRED
-        if s.opcode is Opcode.NOT and is_condition and known[0] is not None:
+            return True
+        if s.result.type is not PrimitiveType.PRED:
+            return False
+        if s.opcode is Opcode.NOT and known[0] is not None:
             self.know(s.result, not known[0], out)
-            return
-        if (
-            is_condition
-            and s.opcode in (Opcode.AND, Opcode.OR)
-            and any(k is not None for k in known)
-        ):
+            return True
+        if s.opcode in (Opcode.AND, Opcode.OR) and any(k is not None for k in known):
             decisive = s.opcode is Opcode.OR
             if decisive in known or None not in known:
                 self.know(s.result, decisive if decisive in known else not decisive, out)
             else:
                 self._same(s.result, s.operands[known.index(None)])
-            return
-        operands = tuple([self.value(o) for o in s.operands])
-        out.append(Compute(self._new(s.result), s.opcode, operands, s.attributes))
+            return True
+        return False
 
     def _inner(self, loop: Loop) -> Loop:
         var = Var(loop.var.name, loop.var.extent, loop.var.depth)
@@ -201,54 +209,76 @@ def combined(
 
 def replace_atoms(statements: Sequence[Statement], atoms: dict[Atom, Index]) -> None:
     """Put indices in place of loop variables in the statements themselves."""
-    of = atoms.get
-    for s in walk(list(statements)):
-        if isinstance(s, Load | Store | IndexValue | InRange | If):
-            s.index = s.index.replaced(of)
+    # Statements of a body often share their index. (What is kept here keeps its id.)
+    _replace(statements, atoms.get, {})
+
+
+def _replace(
+    statements: Sequence[Statement],
+    of: Callable[[Atom], Index | None],
+    known: dict[int, tuple[Index, Index]],
+) -> None:
+    for s in statements:
+        kind = type(s)
+        if kind in _WITH_INDEX:
+            old = s.index  # type: ignore[attr-defined]
+            found = known.get(id(old))
+            if found is None:
+                found = known[id(old)] = (old, old.replaced(of))
+            s.index = found[1]  # type: ignore[attr-defined]
         elif isinstance(s, Loop) and s.limits:
-            s.limits = tuple(limit.replaced(of) for limit in s.limits)
+            s.limits = tuple([limit.replaced(of) for limit in s.limits])
+        if isinstance(s, BODIES):
+            _replace(s.body, of, known)
 
 
-def operands_of(s: Statement) -> Iterator[Value]:
+def operands_of(s: Statement) -> Sequence[Value]:
     """The values that a statement uses itself; its body's are their own."""
     if isinstance(s, Compute):
-        yield from s.operands
-    elif isinstance(s, ACCESSES):
-        yield from _values_of(s.index)
+        return s.operands
+    if isinstance(s, ACCESSES):
+        found = _values_of(s.index)
         if s.guard is not None:
-            yield s.guard
+            found.append(s.guard)
         if isinstance(s, Store):
-            yield from s.values
-    elif isinstance(s, IndexValue | InRange):
-        yield from _values_of(s.index)
-    elif isinstance(s, BODIES):
-        for carry in s.carries:
-            yield carry.init
-            if carry.next is not None:
-                yield carry.next
-        if isinstance(s, Loop):
-            yield from s.elements
-        if isinstance(s, Loop) and s.combination is not None:
-            yield from s.combination.values
-            yield from s.combination.inits
+            found += s.values
+        return found
+    if isinstance(s, _OF_AN_INDEX):
+        return _values_of(s.index)
+    if not isinstance(s, BODIES):
+        return ()
+    found = []
+    for carry in s.carries:
+        found.append(carry.init)
+        if carry.next is not None:
+            found.append(carry.next)
+    if isinstance(s, Loop):
+        found += s.elements
+        if s.combination is not None:
+            found += s.combination.values
+            found += s.combination.inits
+    return found
 
 
-def _values_of(index: Index) -> Iterator[Value]:
+def _values_of(index: Index) -> list[Value]:
+    found: list[Value] = []
     for atom in index.terms:
         if isinstance(atom, QUOTIENTS):
-            yield from _values_of(atom.index)
+            found += _values_of(atom.index)
         elif isinstance(atom, Value):
-            yield atom
+            found.append(atom)
+    return found
 
 
 def live(statements: list[Statement], kept: Sequence[Value] = ()) -> list[Statement]:
     """Without statements whose results nobody uses; `kept` are used elsewhere."""
-    used: set[Value] = set()
     while True:
-        now = {v for s in walk(statements) for v in operands_of(s)} | set(kept)
-        if now == used:
+        used = set(kept)
+        every = walk(statements)
+        for s in every:
+            used.update(operands_of(s))
+        if all(s.result in used for s in every if isinstance(s, PURE)):
             return statements
-        used = now
         statements = _filtered(statements, used)
 
 
@@ -257,10 +287,7 @@ def _filtered(statements: Sequence[Statement], used: set[Value]) -> list[Stateme
     for s in statements:
         if isinstance(s, BODIES):
             s.body = _filtered(s.body, used)
-            result.append(s)
-        elif isinstance(s, Constant | Load | Compute | IndexValue | InRange):
-            if s.result in used:
-                result.append(s)
-        else:
-            result.append(s)
+        elif isinstance(s, PURE) and s.result not in used:
+            continue
+        result.append(s)
     return result

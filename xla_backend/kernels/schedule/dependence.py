@@ -7,13 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from xla_backend.kernels.index import QUOTIENTS, Atom, FloorDiv, Index, Mod
 from xla_backend.kernels.ir import (
     BODIES,
+    INDEXED,
+    PURE,
     Buffer,
     BufferRole,
-    Compute,
-    Constant,
     If,
-    IndexValue,
-    InRange,
     Load,
     Loop,
     Statement,
@@ -23,15 +21,15 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.copying import operands_of
 
-# Statements that do nothing but compute a value.
-Pure = Compute | Constant | IndexValue | InRange | Load
+_WITH_INDEX = (*INDEXED, If)
 
 
 def mentions(index: Index, atoms: Collection[object]) -> bool:
     """Whether an index depends on one of some atoms, also inside a quotient."""
-    return any(
-        mentions(a.index, atoms) if isinstance(a, QUOTIENTS) else a in atoms for a in index.terms
-    )
+    for a in index.terms:
+        if mentions(a.index, atoms) if isinstance(a, QUOTIENTS) else a in atoms:
+            return True
+    return False
 
 
 def quotients(index: Index) -> Iterator[FloorDiv | Mod]:
@@ -41,19 +39,21 @@ def quotients(index: Index) -> Iterator[FloorDiv | Mod]:
 
 def varies(s: Statement, atoms: Collection[object]) -> bool:
     """Whether a statement, or one inside it, depends on variables or values among `atoms`."""
-    return any(
-        any(mentions(index, atoms) for index in indices_of(inner))
-        or any(value in atoms for value in operands_of(inner))
-        for inner in walk([s])
-    )
+    for inner in walk([s]):
+        for index in indices_of(inner):
+            if mentions(index, atoms):
+                return True
+        for value in operands_of(inner):
+            if value in atoms:
+                return True
+    return False
 
 
-def indices_of(s: Statement) -> Iterator[Index]:
+def indices_of(s: Statement) -> Sequence[Index]:
     """The indices that a statement itself speaks of."""
-    if isinstance(s, Load | Store | IndexValue | InRange | If):
-        yield s.index
-    elif isinstance(s, Loop):
-        yield from s.limits
+    if isinstance(s, _WITH_INDEX):
+        return (s.index,)
+    return s.limits if isinstance(s, Loop) else ()
 
 
 def divided(statements: Sequence[Statement], var: Atom) -> tuple[list[Statement], list[Statement]]:
@@ -64,7 +64,7 @@ def divided(statements: Sequence[Statement], var: Atom) -> tuple[list[Statement]
     same: list[Statement] = []
     others: list[Statement] = []
     for s in statements:
-        is_fixed = isinstance(s, Pure) and not varies(s, atoms)
+        is_fixed = isinstance(s, PURE) and not varies(s, atoms)
         if is_fixed and not (isinstance(s, Load) and s.buffer in stored):
             same.append(s)
             continue
@@ -75,7 +75,7 @@ def divided(statements: Sequence[Statement], var: Atom) -> tuple[list[Statement]
 
 def results_of(s: Statement) -> Iterator[Value]:
     """The values that the statements after this one may use."""
-    if isinstance(s, Pure):
+    if isinstance(s, PURE):
         yield s.result
     elif isinstance(s, BODIES):
         yield from (carry.result for carry in s.carries)
@@ -91,7 +91,7 @@ def needed(statements: Sequence[Statement], values: Iterable[Value]) -> list[Sta
     for s in reversed(statements):
         if wanted.isdisjoint(results_of(s)):
             continue
-        if not isinstance(s, Pure):
+        if not isinstance(s, PURE):
             return None
         wanted.update(operands_of(s))
         found.append(s)
@@ -100,12 +100,12 @@ def needed(statements: Sequence[Statement], values: Iterable[Value]) -> list[Sta
 
 def read(statements: Sequence[Statement]) -> set[Buffer]:
     """The buffers that statements load from."""
-    return {s.buffer for s in walk(list(statements)) if isinstance(s, Load)}
+    return {s.buffer for s in walk(statements) if isinstance(s, Load)}
 
 
 def written(statements: Sequence[Statement]) -> set[Buffer]:
     """The buffers that statements store to."""
-    return {s.buffer for s in walk(list(statements)) if isinstance(s, Store)}
+    return {s.buffer for s in walk(statements) if isinstance(s, Store)}
 
 
 def overwrites(stored: Collection[Buffer], before: Collection[Buffer]) -> bool:

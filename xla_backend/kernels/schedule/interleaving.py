@@ -21,6 +21,7 @@ import numpy as np
 
 from xla_backend.kernels.index import Atom, Index
 from xla_backend.kernels.ir import (
+    PURE,
     Compute,
     Constant,
     IndexValue,
@@ -34,7 +35,6 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.collapsing import nest_of
 from xla_backend.kernels.schedule.copying import Copy, replace_atoms
-from xla_backend.kernels.schedule.dependence import Pure
 
 # Lanes of more arrays take as long in registers as each on its own way to memory.
 _MOST_VALUES = 12
@@ -43,6 +43,8 @@ _MOST_VALUES = 12
 def interleave(kernel: Kernel) -> bool:
     """Join the nests of a kernel that fill rows of a few elements together. True iff any were."""
     stages: list[Statement] = []
+    if sum(isinstance(s, Loop) for s in kernel.stages) < 2:
+        return False
     rest = list(kernel.stages)
     while rest:
         count = _together(rest)
@@ -88,7 +90,7 @@ def _store_of(stage: Statement) -> tuple[list[Loop], Store] | None:
     *before, last = nest[-1].body
     if not isinstance(last, Store) or last.guard is not None:
         return None
-    return (nest, last) if all(isinstance(s, Pure) for s in before) else None
+    return (nest, last) if all(isinstance(s, PURE) for s in before) else None
 
 
 def _reads_others(stages: Sequence[Statement]) -> bool:
@@ -144,12 +146,12 @@ class _Once(Copy):
                 continue
             key = self._key(s)
             if key in self._found:
-                assert isinstance(s, Pure)
+                assert isinstance(s, PURE)
                 self.values[s.result] = self._found[key]
                 continue
             result += super().block([s])
             if key is not None:
-                assert isinstance(s, Pure)
+                assert isinstance(s, PURE)
                 self._found[key] = self.value(s.result)
         return result
 

@@ -25,6 +25,7 @@ from collections.abc import Callable
 
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
+    PURE,
     Carry,
     Combination,
     Constant,
@@ -39,7 +40,6 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.copying import live, replace_atoms
 from xla_backend.kernels.schedule.dependence import (
-    Pure,
     indices_of,
     mentions,
     overwrites,
@@ -54,6 +54,8 @@ from xla_backend.kernels.schedule.splitting import (
     path_to,
     replace,
 )
+
+_KNOWN = (*PURE, Store, Loop)
 
 
 def vectorise(
@@ -87,7 +89,7 @@ def overlap(loop: Loop, lanes: int) -> int | None:
     if overwrites(written(loop.body), read(loop.body)):
         return None
     for s in walk(loop.body):
-        if not isinstance(s, Pure | Store | Loop) or isinstance(s, InRange):
+        if not isinstance(s, _KNOWN) or isinstance(s, InRange):
             return None
         for index in indices_of(s):
             # Quotients are simplified by bounds, and those of a group's start are not exact.

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from xla_backend.kernels.index import Atom, Index, Var, constant
 from xla_backend.kernels.ir import (
+    PURE,
     Barrier,
     Buffer,
     If,
@@ -31,7 +32,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.collapsing import collapse, nest_of
 from xla_backend.kernels.schedule.copying import replace_atoms
-from xla_backend.kernels.schedule.dependence import Pure, overwrites, written
+from xla_backend.kernels.schedule.dependence import overwrites, written
 from xla_backend.kernels.schedule.splitting import ScheduleError
 
 
@@ -88,7 +89,7 @@ class _Divider:
         for s in statements:
             if isinstance(s, Load):
                 self.pending.add(s.buffer)
-            if isinstance(s, Pure):
+            if isinstance(s, PURE):
                 result.append(s)
             elif isinstance(s, Store):
                 self._write([s], [If(Index.of(self.thread), 0, 1, [s])], result)

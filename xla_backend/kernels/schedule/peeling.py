@@ -48,8 +48,6 @@ _MAX_PIECES = 5
 _MAX_STATEMENTS = 200
 _MAX_GROWTH = 5
 
-_OF_AN_INDEX = (InRange, IndexValue)
-
 _COMPARISONS = {
     ComparisonDirection.LT: 0,
     ComparisonDirection.GE: 0,
@@ -63,8 +61,8 @@ def peel(kernel: Kernel, rounds: int = _WORTH_ROUNDS) -> bool:
     was. Nests of less work than so many `rounds` of a light innermost body stay."""
     stages: list[Statement] = []
     changed = False
-    every = list(walk(kernel.stages))
-    if not any(isinstance(s, _OF_AN_INDEX) for s in every):
+    every = walk(kernel.stages)
+    if {InRange, IndexValue}.isdisjoint(map(type, every)):
         return False  # conditions on loops' variables come from these
     constants = {s.result: s for s in every if isinstance(s, Constant)}
     for stage in kernel.stages:
@@ -91,7 +89,7 @@ def _rounds(loop: Loop) -> float:
 
 
 def _size(stage: Loop) -> int:
-    return sum(1 for _ in walk([stage]))
+    return len(walk([stage]))
 
 
 class _Peeler:

@@ -21,6 +21,7 @@ from math import prod
 from xla_backend.kernels.index import Atom, Index, Var, delinearize
 from xla_backend.kernels.ir import (
     ACCESSES,
+    PURE,
     Buffer,
     BufferRole,
     Carry,
@@ -34,7 +35,7 @@ from xla_backend.kernels.ir import (
     walk,
 )
 from xla_backend.kernels.schedule.copying import operands_of
-from xla_backend.kernels.schedule.dependence import Pure, results_of
+from xla_backend.kernels.schedule.dependence import results_of
 
 
 @dataclass(eq=False, slots=True)
@@ -107,6 +108,10 @@ class Walk:
         access an element in the same round."""
         atoms: dict[Atom, Index] = dict(self.at(Index.of(position)).items())
         return access.index.replaced(atoms.get)
+
+
+_PURE_OR_LOOP = (*PURE, Loop)
+_KNOWN = (*PURE, Store, Walk, Loop)
 
 
 @dataclass(eq=False, slots=True)
@@ -213,11 +218,11 @@ def row_nest_of(stage: Statement) -> RowNest | None:
         found = _walk_of(s)
         if found is not None:
             steps.append(found)
-        elif all(isinstance(inside, Pure | Loop) for inside in walk([s])):
+        elif all(isinstance(inside, _PURE_OR_LOOP) for inside in walk([s])):
             steps.append(s)  # each thread may do it again
         else:
             return None
-    known = all(isinstance(s, Pure | Store | Walk | Loop) for s in steps)
+    known = all(isinstance(s, _KNOWN) for s in steps)
     nest = RowNest(kept, lead, steps)
     return nest if known and nest.walks else None
 
@@ -229,7 +234,7 @@ def _is_plain(loop: Loop) -> bool:
 
 def _only_loop(loop: Loop) -> Loop | None:
     """The loop inside, if beside it there are pure statements only."""
-    others = [s for s in loop.body if not isinstance(s, Pure)]
+    others = [s for s in loop.body if not isinstance(s, PURE)]
     if len(others) == 1 and isinstance(others[0], Loop):
         return others[0]
     return None
@@ -264,7 +269,7 @@ def _continues(outer: Loop, inner: Loop) -> bool:
 
 
 def _stores_nothing(s: Statement) -> bool:
-    return all(isinstance(inside, Pure | Loop) for inside in walk([s]))
+    return all(isinstance(inside, _PURE_OR_LOOP) for inside in walk([s]))
 
 
 def walked_at(walks: Sequence[Walk]) -> Var:

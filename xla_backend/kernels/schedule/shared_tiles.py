@@ -24,6 +24,7 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Index, Var, constant, delinearize
 from xla_backend.kernels.ir import (
     ACCESSES,
+    PURE,
     Barrier,
     Buffer,
     BufferRole,
@@ -39,8 +40,10 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.collapsing import nest_of
 from xla_backend.kernels.schedule.copying import Copy, live, operands_of
-from xla_backend.kernels.schedule.dependence import Pure, divided, mentions, needed
+from xla_backend.kernels.schedule.dependence import divided, mentions, needed
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
+
+_KNOWN = (*PURE, Store)
 
 WIDTH = 32  # threads beside each other
 _BANK_BYTES = 4
@@ -78,7 +81,7 @@ class Tiling:
 def turned_loads(nest: Sequence[Loop], along: Loop) -> list[Load]:
     """The loads of a nest that read neighbours along a loop, and none along the innermost."""
     inner, body = nest[-1].var, _body(nest)
-    if not all(isinstance(s, Pure | Store) for s in body):
+    if not all(isinstance(s, _KNOWN) for s in body):
         return []
     return [
         s

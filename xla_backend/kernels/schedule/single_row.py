@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 
 from xla_backend.kernels.index import ZERO, Var
 from xla_backend.kernels.ir import (
+    PURE,
     Buffer,
     BufferRole,
     Kernel,
@@ -32,7 +33,7 @@ from xla_backend.kernels.ir import (
     walk,
 )
 from xla_backend.kernels.schedule.copying import Copy, operands_of
-from xla_backend.kernels.schedule.dependence import Pure, read, results_of, written
+from xla_backend.kernels.schedule.dependence import read, results_of, written
 
 
 def reduce_as_one_row(kernel: Kernel) -> bool:
@@ -47,7 +48,7 @@ def reduce_as_one_row(kernel: Kernel) -> bool:
         elif isinstance(s, Store):
             inside.append(s)
         elif not isinstance(s, Loop) and handed & {*operands_of(s)}:
-            assert isinstance(s, Pure)
+            assert isinstance(s, PURE)
             inside.append(s)
             handed.add(s.result)
     if not inside:

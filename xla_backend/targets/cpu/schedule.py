@@ -12,7 +12,7 @@ each element is computed by the same instructions in any block.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -103,12 +103,18 @@ class _Choice:
 
 
 def depends_on(index: Index, var: Var, varying: set[Value]) -> bool:
-    return any(_atom_depends(a, var, varying) for a in index.terms)
+    for atom in index.terms:
+        if atom is var or _atom_depends(atom, var, varying):
+            return True
+    return False
 
 
 def _is_regular(index: Index, var: Var, varying: set[Value]) -> bool:
     """Whether neighbouring lanes have the same distance everywhere."""
-    return not any(a is not var and _atom_depends(a, var, varying) for a in index.terms)
+    for atom in index.terms:
+        if atom is not var and _atom_depends(atom, var, varying):
+            return False
+    return True
 
 
 def _atom_depends(atom: object, var: Var, varying: set[Value]) -> bool:
@@ -123,45 +129,55 @@ class _Cost:
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes
         self.turns = 1
+        self.turns_of: dict[Loop, int] = {}  # of loops that may run in lanes
         self.choice: dict[Loop, bool] = {}
 
-    def block(self, statements: list[Statement], var: Var | None, varying: set[Value]) -> float:
+    def _scalar(self, statements: list[Statement]) -> float:
+        """The cost of statements without lanes outside of the loops among them."""
         total = 0.0
-        statement = self.statement
         for s in statements:
-            total += statement(s, var, varying)
+            if isinstance(s, Compute):
+                total += s.opcode.cycles
+            elif isinstance(s, Loop):
+                total += self.loop(s)
+            elif isinstance(s, Store):
+                total += len(s.values)
+            elif not isinstance(s, Constant):
+                total += 1.0
         return total
 
-    def statement(self, s: Statement, var: Var | None, varying: set[Value]) -> float:
-        if isinstance(s, Compute):
-            if var is not None and not varying.isdisjoint(s.operands):
-                varying.add(s.result)
-            return s.opcode.cycles
-        if isinstance(s, Constant):
-            return 0.0
-        if isinstance(s, Loop):
-            return self.loop(s, var, varying)
-        if isinstance(s, Load):
-            if var is None:
-                return 1.0
-            if s.guard is not None and s.guard in varying:
-                varying.add(s.result)
-            if depends_on(s.index, var, varying):
-                varying.add(s.result)
-                return self._access(s.index, var, varying)
-            return 0.5
-        if isinstance(s, Store):
-            return len(s.values) * self._store(s, var, varying)
-        if isinstance(s, _OF_AN_INDEX):
-            if var is not None and depends_on(s.index, var, varying):
-                varying.add(s.result)
-            return 1.0
-        return 1.0
+    def _vector(self, statements: list[Statement], var: Var, varying: set[Value]) -> float:
+        """The cost of statements with the values of `var` in lanes, among them those of `varying`
+        and what is computed of them, which becomes known here."""
+        total = 0.0
+        for s in statements:
+            if isinstance(s, Compute):
+                if not varying.isdisjoint(s.operands):
+                    varying.add(s.result)
+                total += s.opcode.cycles
+            elif isinstance(s, Load):
+                if depends_on(s.index, var, varying):
+                    varying.add(s.result)
+                    total += self._access(s.index, var, varying)
+                else:
+                    if s.guard is not None and s.guard in varying:
+                        varying.add(s.result)
+                    total += 0.5
+            elif isinstance(s, Store):
+                total += len(s.values) * self._store(s, var, varying)
+            elif isinstance(s, Loop):
+                for carry in s.carries:
+                    varying.add(carry.phi)
+                    varying.add(carry.result)
+                total += s.var.extent * self._vector(s.body, var, varying) + 2
+            elif not isinstance(s, Constant):
+                if isinstance(s, _OF_AN_INDEX) and depends_on(s.index, var, varying):
+                    varying.add(s.result)
+                total += 1.0
+        return total
 
-    def _store(self, s: Store, var: Var | None, varying: set[Value]) -> float:
+    def _store(self, s: Store, var: Var, varying: set[Value]) -> float:
         """What it takes to store each of the values."""
-        if var is None:
-            return 1.0
         count, coefficient = len(s.values), s.index.coefficient(var)
         if _is_regular(s.index, var, varying):
             if coefficient in (0, 1, -1):
@@ -189,21 +205,16 @@ class _Cost:
             return self.lanes * _GATHER_CYCLES_PER_LANE
         return 1.0 + 1.5 * len(pieces.starts)
 
-    def loop(self, s: Loop, var: Var | None, varying: set[Value]) -> float:
-        for carry in s.carries:
-            if var is not None:
-                varying.add(carry.phi)
-                varying.add(carry.result)
+    def loop(self, s: Loop) -> float:
+        """The cost of a loop with the best of its loops in lanes."""
         extent = s.var.extent
-        if var is not None:
-            return extent * self.block(s.body, var, varying) + 2
-        scalar = extent * self.block(s.body, None, varying) + 2
+        scalar = extent * self._scalar(s.body) + 2
         if not _vectorizable(s):
             return scalar
         inside: set[Value] = {c.phi for c in s.carries}
         trips = math.ceil(extent / self.lanes)
-        self.turns = _turns(s, self.lanes)
-        vector = trips * self.block(s.body, s.var, inside)
+        self.turns = self.turns_of[s] = _turns(s, self.lanes)
+        vector = trips * self._vector(s.body, s.var, inside)
         if s.carries:
             vector += _HORIZONTAL_CYCLES
         self.choice[s] = vector < scalar
@@ -213,16 +224,20 @@ class _Cost:
 def _turns(loop: Loop, lanes: int) -> int:
     """How many vectors of a loop have code of their own, after which what they read is in the same
     pattern again; 1 where that would be too much code."""
-    if loop.carries or any(isinstance(s, Loop) for s in loop.body):
+    if loop.carries:
         return 1
-    turns = turns_of(_indices(loop), loop.var, lanes)
+    indices: list[Index] = []
+    for s in loop.body:
+        if isinstance(s, INDEXED):
+            indices.append(s.index)
+        elif isinstance(s, Loop):
+            return 1
+    turns = turns_of(indices, loop.var, lanes)
+    if turns == 1:
+        return 1
     work = turns * (_work(loop) + len(loop.body))
     fits = turns <= _MOST_TURNS and work <= _MOST_WORK_IN_TURNS
     return turns if fits and loop.var.extent >= 2 * turns * lanes else 1
-
-
-def _indices(loop: Loop) -> list[Index]:
-    return [s.index for s in loop.body if isinstance(s, INDEXED)]
 
 
 def _vectorizable(s: Loop) -> bool:
@@ -257,9 +272,10 @@ class _Nest(NamedTuple):
 
     @classmethod
     def of(cls, stage: Loop, target: TargetInfo) -> _Nest:
-        lanes = target.lanes(_widest(stage))
+        every = walk(stage.body)
+        lanes = target.lanes(_widest(every))
         cost = _Cost(lanes)
-        return cls(stage, lanes, cost, max(cost.loop(stage, None, set()), _memory_cycles(stage)))
+        return cls(stage, lanes, cost, max(cost.loop(stage), _memory_cycles(stage, every)))
 
 
 def schedule(
@@ -284,8 +300,8 @@ def schedule(
         done("interchange", kernel)
     if join_short_rows(
         kernel,
-        lambda stage: target.lanes(_widest(stage)),
-        lambda stage: _Cost(target.lanes(_widest(stage))).loop(stage, None, set()),
+        lambda stage: target.lanes(_widest(walk(stage.body))),
+        lambda stage: _Cost(target.lanes(_widest(walk(stage.body)))).loop(stage),
     ):
         done("join_short_rows", kernel)
     constants = {s.result: s for s in kernel.stages if isinstance(s, Constant)}
@@ -298,11 +314,13 @@ def schedule(
     for nest in nests:
         stage = nest.stage
         choice = _Choice()
-        _choose_vectors(stage, nest.cost.choice, nest.lanes, choice, target)
+        _choose_vectors(stage, nest.cost, choice, target)
         _choose_tiles(stage, choice)
         if threads:
-            most_estimated = max(most_estimated, _count(_blocks(stage, nest.cycles, choice)))
-            blocks = _blocks(stage, nest.cycles * correction, choice)
+            blocks = estimated_blocks = _blocks(stage, nest.cycles, choice)
+            if correction != 1.0:
+                blocks = _blocks(stage, nest.cycles * correction, choice)
+            most_estimated = max(most_estimated, _count(estimated_blocks))
             most = max(most, _count(blocks))
             if blocks is not None:
                 bind_to_grid(kernel, *blocks)
@@ -343,16 +361,19 @@ def _run_in_lanes(
     """Whole vectors and a rest. A heavy body is there once only: the last vector begins earlier
     where that is the same, or all are masked, unless that would test lane by lane in each round.
     Where a range check comes out the same for many vectors, these have code of their own."""
-    again = overlap(loop, width) if _is_worth_one_copy(loop) else None
-    if again is not None and again * _LEAST_PARTS <= loop.var.extent:
-        overlapping(kernel, loop, width)
-        return
-    division = divide(loop, width)
-    heavy = _is_heavy(loop) or (_is_of_any_extent(loop) and _mostly_computes(loop))
-    once = heavy and _masks_are_instructions(loop, target)
-    if division.rest is not None and division.groups and once:
-        vectorise(kernel, loop, width, masked=True)
-        return
+    work, heavy = _work(loop), _is_heavy(loop)
+    # A second copy of the body may cost more than the start of each vector costs that is no
+    # multiple.
+    if heavy or work > _SINGLE_COPY_WEIGHT_OF_ANY_EXTENT:
+        again = overlap(loop, width)
+        if again is not None and again * _LEAST_PARTS <= loop.var.extent:
+            overlapping(kernel, loop, width)
+            return
+    if heavy or (_is_of_any_extent(loop) and _mostly_computes(loop)):
+        division = divide(loop, width)
+        if division.rest and division.groups and _masks_are_instructions(loop, target):
+            vectorise(kernel, loop, width, masked=True)
+            return
     pieces = [loop]
     places = [] if loop.carries or loop.limits else _segments(loop, width)
     if places:
@@ -378,7 +399,11 @@ def _segments(loop: Loop, lanes: int) -> list[int]:
 
 
 def _work(loop: Loop) -> float:
-    return sum(s.opcode.cycles for s in loop.body if isinstance(s, Compute))
+    work = 0
+    for s in loop.body:
+        if isinstance(s, Compute):
+            work += s.opcode.cycles
+    return work
 
 
 def _masks_are_instructions(loop: Loop, target: TargetInfo) -> bool:
@@ -390,12 +415,6 @@ def _masks_are_instructions(loop: Loop, target: TargetInfo) -> bool:
 def _is_heavy(loop: Loop) -> bool:
     """Whether the body is too much code to be there twice."""
     return _work(loop) > _SINGLE_COPY_WEIGHT or any(isinstance(s, Loop) for s in loop.body)
-
-
-def _is_worth_one_copy(loop: Loop) -> bool:
-    """Whether a second copy of the body costs more than the start of each vector costs that is no
-    multiple."""
-    return _is_heavy(loop) or _work(loop) > _SINGLE_COPY_WEIGHT_OF_ANY_EXTENT
 
 
 def _is_of_any_extent(loop: Loop) -> bool:
@@ -412,14 +431,15 @@ def _mostly_computes(loop: Loop) -> bool:
 
 def cycles_in_lanes(stage: Loop, lanes: int) -> float:
     """Rough cycles of a nest with the best of its loops in vector lanes; sets no marks."""
-    return _Cost(lanes).loop(stage, None, set())
+    return _Cost(lanes).loop(stage)
 
 
-def _memory_cycles(stage: Loop) -> float:
-    """What moving the arrays takes at least; parts that are read once may come from far away."""
+def _memory_cycles(stage: Loop, inside: Sequence[Statement]) -> float:
+    """What moving the arrays takes at least; parts that are read once may come from far away.
+    `inside`: all statements of the stage."""
     touched: dict[Buffer, int] = {}
-    for s in walk([stage]):
-        if isinstance(s, ACCESSES):
+    for s in inside:
+        if isinstance(s, ACCESSES) and s.buffer not in touched:
             touched[s.buffer] = s.buffer.size * s.buffer.element_type.byte_size
     total = sum(touched.values())
     trips = _trips(stage) * 64  # a small part of a large array is not the whole array
@@ -429,36 +449,36 @@ def _memory_cycles(stage: Loop) -> float:
 
 def _trips(loop: Loop) -> int:
     """Executions of the innermost body."""
-    inner = [_trips(s) for s in loop.body if isinstance(s, Loop)]
-    return loop.var.extent * max(1, sum(inner))
+    inner = 0
+    for s in loop.body:
+        if isinstance(s, Loop):
+            inner += _trips(s)
+    return loop.var.extent * max(1, inner)
 
 
-def _widest(stage: Loop) -> int:
-    """Width of the widest element that a vector of the nest must hold, at least 32."""
+def _widest(inside: Sequence[Statement]) -> int:
+    """Width of the widest element that a vector must hold which runs these statements, at least
+    32."""
     widest = 32
-    for s in walk([stage]):
+    for s in inside:
         if isinstance(s, _WITH_RESULTS):
-            bits = s.result.type.bits
-        elif isinstance(s, Store):
-            bits = s.values[0].type.bits
-        else:
-            continue
-        if bits > widest:
-            widest = bits
+            if s.result.type.bits > widest:
+                widest = s.result.type.bits
+        elif isinstance(s, Store) and s.values[0].type.bits > widest:
+            widest = s.values[0].type.bits
     return widest
 
 
-def _choose_vectors(
-    loop: Loop, better: dict[Loop, bool], lanes: int, choice: _Choice, target: TargetInfo
-) -> None:
-    if better.get(loop):
-        choice.turns[loop] = turns = _turns(loop, lanes)
+def _choose_vectors(loop: Loop, cost: _Cost, choice: _Choice, target: TargetInfo) -> None:
+    if cost.choice.get(loop):
+        lanes = cost.lanes
+        choice.turns[loop] = turns = cost.turns_of[loop]
         choice.lanes[loop] = width = _lanes_for(loop, lanes, target) if turns == 1 else lanes
         choice.units[loop] = turns * width
         return
     for s in loop.body:
         if isinstance(s, Loop):
-            _choose_vectors(s, better, lanes, choice, target)
+            _choose_vectors(s, cost, choice, target)
 
 
 def _lanes_for(loop: Loop, lanes: int, target: TargetInfo) -> int:

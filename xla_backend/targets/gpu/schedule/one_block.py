@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-from xla_backend.kernels.ir import Kernel, Loop, Statement, Store, walk
+from xla_backend.kernels.ir import PURE, Kernel, Loop, Statement, Store, walk
 from xla_backend.kernels.schedule.collapsing import nest_of
-from xla_backend.kernels.schedule.dependence import Pure
 from xla_backend.kernels.schedule.one_block import divide_among_threads, shared_loops
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 from xla_backend.targets.gpu.schedule.stages import hands_values_on, is_scheduled
+
+_KNOWN = (*PURE, Store, Loop)
 
 _MOST_THREADS = 512
 # Fewer iterations inside are done as fast by one thread, which waits for nobody.
@@ -50,7 +51,7 @@ def _threads(statements: Sequence[Statement]) -> int:
     it."""
     nests = [nest_of(loop) for loop in shared_loops(statements)]
     most = max((prod(loop.var.extent for loop in nest) for nest in nests), default=0)
-    known = all(isinstance(s, Pure | Store | Loop) for s in walk(list(statements)))
+    known = all(isinstance(s, _KNOWN) for s in walk(list(statements)))
     divided, repeated = _work(statements)
     if most < _WORTH or not known or divided < _WORTH_MORE * repeated:
         return 1

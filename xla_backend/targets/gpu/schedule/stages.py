@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import (
+    PURE,
     If,
     Kernel,
     Loop,
@@ -15,13 +16,12 @@ from xla_backend.kernels.ir import (
     walk,
 )
 from xla_backend.kernels.schedule.copying import operands_of
-from xla_backend.kernels.schedule.dependence import Pure
 from xla_backend.targets.gpu.architectures import MOST_BLOCKS
 
 
 def is_pure(s: Statement) -> bool:
     """Whether a statement only computes a value, which each thread may do for itself."""
-    return isinstance(s, Pure)
+    return isinstance(s, PURE)
 
 
 def is_scheduled(stage: Statement) -> bool:
