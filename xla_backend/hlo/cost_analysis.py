@@ -241,11 +241,15 @@ def _valid_taps(size: int, window: WindowDimension) -> int:
     count = 0
     positions = window_output_size(size, window)
     if window.base_dilation == 1:
-        for k in range(window.size):
-            # The first and the last position at which this tap is within the input.
-            place = k * window.window_dilation - window.padding_low
-            first = max(0, -(place // window.stride))
-            last = min(positions - 1, (size - 1 - place) // window.stride)
+        # Of taps and positions those that are fewer, and how many of the others each of them meets
+        # within the input.
+        few, many = (window.size, window.window_dilation), (positions, window.stride)
+        if few[0] > many[0]:
+            few, many = many, few
+        for n in range(few[0]):
+            place = n * few[1] - window.padding_low
+            first = max(0, -(place // many[1]))
+            last = min(many[0] - 1, (size - 1 - place) // many[1])
             count += max(0, last - first + 1)
         return count
     starts = np.arange(positions) * window.stride - window.padding_low

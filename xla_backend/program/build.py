@@ -59,11 +59,12 @@ _NOTHING_TO_DO = frozenset(
 _SAME_BYTES = frozenset(
     {Opcode.BITCAST, Opcode.RESHAPE, Opcode.COPY, Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY}
 )
+# By value: an enum hashes the name of a member at each look-up.
 _SPACES = {
-    BufferKind.PARAMETER: Space.ARGUMENT,
-    BufferKind.OUTPUT: Space.OUTPUT,
-    BufferKind.TEMP: Space.TEMP,
-    BufferKind.CONSTANT: Space.CONSTANT,
+    BufferKind.PARAMETER.value: Space.ARGUMENT,
+    BufferKind.OUTPUT.value: Space.OUTPUT,
+    BufferKind.TEMP.value: Space.TEMP,
+    BufferKind.CONSTANT.value: Space.CONSTANT,
 }
 
 Rule = Callable[["ProgramBuilder", Instruction], Sequence[Step]]
@@ -172,7 +173,7 @@ class ProgramBuilder:
         if found is None:
             places = zip(self.assignment.leaf_slices(node), node.shape.flatten())
             found = self._slices[node] = [
-                None if p is None else Slice(_SPACES[p.kind], p.index, p.offset, shape)
+                None if p is None else Slice(_SPACES[p.kind._value_], p.index, p.offset, shape)
                 for p, shape in places
             ]
         return found
@@ -240,7 +241,7 @@ class ProgramBuilder:
     ) -> list[Step]:
         """An instruction or fusion as a kernel of its own: the one that `build` makes (`variant`:
         what that depends on besides the instruction), or plain loops."""
-        if all(s.num_elements == 0 for s in node.shape.flatten()):
+        if not any(s.num_elements for s in node.shape.flatten()):
             return []
         scheduled = self.kernels.get(node, build, variant)
         kernel = scheduled.kernel
@@ -282,20 +283,20 @@ class ProgramBuilder:
 
 
 def _moves(source: Slice, target: Slice) -> bool:
-    return target.size > 0 and not source.same_memory(target)
+    return not source.same_memory(target) and target.size > 0
 
 
 def _shared(kernel: Kernel, slices: Mapping[Buffer, Slice]) -> tuple[tuple[int, int], ...]:
     """(output, operand) that buffer assignment gave one memory: it saw to it that each element is
     read before it is written."""
-    outputs = [b for b in slices if b.role is BufferRole.OUTPUT]
-    operands = [b for b in slices if b.role is BufferRole.OPERAND]
-    return tuple(
-        (output.number, operand.number)
-        for output in outputs
-        for operand in operands
-        if slices[output].same_memory(slices[operand]) and slices[output].size
-    )
+    operands = [(b, place) for b, place in slices.items() if b.role is BufferRole.OPERAND]
+    shared: list[tuple[int, int]] = []
+    for output, place in slices.items():
+        if output.role is BufferRole.OUTPUT:
+            for operand, other in operands:
+                if place.same_memory(other) and place.size:
+                    shared.append((output.number, operand.number))
+    return tuple(shared)
 
 
 # -- control flow ----------------------------------------------------------------------------------

@@ -45,7 +45,10 @@ class KernelTable:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
+        self._kernels: list[ScheduledKernel] = []
         self._known: dict[Hashable, ScheduledKernel] = {}
+        # The first instruction of each outline has no key until there is a second one.
+        self._alone: dict[Hashable, tuple[Instruction, ScheduledKernel] | None] = {}
         # Names taken, and the number to try for the next kernel of that name.
         self._next_number: dict[str, int] = {}
         # Names of the instructions that run each kernel, for listings.
@@ -61,6 +64,15 @@ class KernelTable:
         for all that need the same code in the same `variant`."""
         schedule = self.scheduler.kernel
         build = build or partial(lower, node, in_parts=self.scheduler.reduces_in_parts)
+        outline = (_outline(node), variant)
+        if outline not in self._alone:
+            made = self._make(node.name, build, schedule)
+            self._alone[outline] = (node, made)
+            return self._listed(made, node)
+        first = self._alone[outline]
+        if first is not None:
+            self._known[structural_key(first[0]), variant] = first[1]
+            self._alone[outline] = None
         return self._get((structural_key(node), variant), node.name, build, schedule, node)
 
     def get_built(
@@ -96,14 +108,26 @@ class KernelTable:
     ) -> ScheduledKernel:
         found = self._known.get(key)
         if found is None:
-            kernel = build(self._unique(name))
-            found = self._known[key] = ScheduledKernel(kernel, schedule(kernel))
+            found = self._known[key] = self._make(name, build, schedule)
+        return self._listed(found, instruction)
+
+    def _make(
+        self, name: str, build: Callable[[str], Kernel], schedule: Callable[[Kernel], float]
+    ) -> ScheduledKernel:
+        kernel = build(self._unique(name))
+        made = ScheduledKernel(kernel, schedule(kernel))
+        self._kernels.append(made)
+        return made
+
+    def _listed(self, found: ScheduledKernel, instruction: Instruction | None) -> ScheduledKernel:
         if instruction is not None:
             self.instructions.setdefault(found.kernel.name, []).append(instruction.name)
         return found
 
     def _unique(self, base: str) -> str:
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base)
+        base = base.replace(".", "_")
+        if not (base.isascii() and base.isidentifier()):
+            base = "".join([c if c.isalnum() or c == "_" else "_" for c in base])
         taken = self._next_number
         name, n = base, taken.get(base, 1)
         while name in taken:
@@ -115,7 +139,17 @@ class KernelTable:
 
     def kernels(self) -> dict[str, Kernel]:
         """Every kernel by name, in the order of first use."""
-        return {k.kernel.name: k.kernel for k in self._known.values()}
+        return {k.kernel.name: k.kernel for k in self._kernels}
+
+
+def _outline(node: Instruction) -> tuple:
+    """Different only for instructions that need different code, and quickly told."""
+    if node.opcode is not Opcode.FUSION:
+        return (node.opcode, node.shape, len(node.operands))
+    computation = node.called[0]
+    root = computation.root
+    assert root is not None
+    return (node.opcode, root.shape, len(computation), root.opcode)
 
 
 def structural_key(node: Instruction) -> tuple:
@@ -137,8 +171,8 @@ def computation_key(computation: Computation) -> tuple:
             node.opcode,
             node.shape,
             node.attributes,
-            tuple(number[o] for o in node.operands),
-            tuple(computation_key(c) for c in node.called),
+            tuple([number[o] for o in node.operands]),
+            tuple([computation_key(c) for c in node.called]),
         )
         for node in order
     ]

@@ -43,6 +43,13 @@ class Slice(Value):
     offset: int
     shape: Shape
 
+    def __init__(self, space: Space, number: int, offset: int, shape: Shape) -> None:
+        values = self.__dict__  # programs have many slices
+        values["space"] = space
+        values["number"] = number
+        values["offset"] = offset
+        values["shape"] = shape
+
     @property
     def size(self) -> int:
         return self.shape.byte_size
@@ -60,7 +67,11 @@ class Slice(Value):
         )
 
     def same_memory(self, other: Slice) -> bool:
-        return self.memory == other.memory and self.offset == other.offset
+        return (
+            self.space is other.space
+            and self.number == other.number
+            and self.offset == other.offset
+        )
 
 
 # What there is to read of the execution context.

@@ -177,3 +177,26 @@ def test_fusions_touch_the_slices_that_they_read_and_update(name: str, bytes: in
     assert module.entry is not None
     (node,) = [n for n in module.entry if n.name == name]
     assert CostAnalysis().instruction(node).bytes_accessed == bytes
+
+
+@pytest.mark.parametrize("taps", [3, 5, 40])
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize(("low", "high"), [(0, 0), (20, 21), (-2, -1)])
+def test_convolutions_multiply_what_lies_in_the_input(
+    taps: int, stride: int, low: int, high: int
+) -> None:
+    size, dilation = 100, 2
+    positions = (size + low + high - dilation * (taps - 1) - 1) // stride + 1
+    window = f"{{size={taps} stride={stride} pad={low}_{high} rhs_dilate={dilation}}}"
+    module = parse_module(f"""ENTRY e {{
+      x = f32[1,{size},1] parameter(0)
+      w = f32[{taps},1,1] parameter(1)
+      ROOT r = f32[1,{positions},1] convolution(x, w), window={window}, dim_labels=b0f_0io->b0f
+    }}""")
+    assert module.entry is not None and module.entry.root is not None
+    met = sum(
+        0 <= position * stride + tap * dilation - low < size
+        for position in range(positions)
+        for tap in range(taps)
+    )
+    assert CostAnalysis().instruction(module.entry.root).flops == 2 * met
