@@ -154,13 +154,13 @@ def current_frame() -> Frame | None:
     boundary = None if code is None else code.boundary
     outside = code is None
     names = current_names()
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(2)  # who asks is in the library
     internal = internal_files
     while frame is not None:
-        name = frame.f_code.co_filename
-        hidden = internal.get(name)
-        if hidden is None:
-            hidden = internal[name] = is_internal_file(name)
+        try:
+            hidden = internal[frame.f_code.co_filename]
+        except KeyError:
+            hidden = _is_internal(frame)
         if not hidden:
             break
         if frame is boundary and code is not None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any
 
 from pyjax.core.signatures import parameters_of, positional_names
-from pyjax.core.source_info import function_location, is_of_library
+from pyjax.core.source_info import function_place, is_of_library, place_text
 from pyjax.core.tree_util import PyTreeDef, keystr, tree_flatten_with_path, tree_unflatten
 
 # `traced_for` of single operations, which are traced in order to be run.
@@ -33,7 +34,7 @@ class DebugInfo:
     'loss'
     """
 
-    __slots__ = ("_fun", "_in_tree", "_static", "_text", "traced_for")
+    __slots__ = ("_fun", "_in_tree", "_place", "_static", "traced_for")
 
     def __init__(
         self,
@@ -50,15 +51,17 @@ class DebugInfo:
             self._fun = lambda: fun
         self._in_tree = in_tree
         self._static = static_argnums
-        self._text: str | None = None
+        self._place: tuple[str, CodeType | None] | None = None
 
     @property
     def function(self) -> str:
         """`loss at train.py:12`."""
         fun = self._fun()
-        if self._text is not None or fun is None:
-            return self._text or "<a function that is gone>"
-        return fun if isinstance(fun, str) else function_location(fun)
+        if self._place is not None:
+            return place_text(*self._place)
+        if fun is None:
+            return "<a function that is gone>"
+        return fun if isinstance(fun, str) else place_text(*function_place(fun))
 
     def name(self) -> str:
         """`loss`."""
@@ -71,7 +74,9 @@ class DebugInfo:
 
     def outliving(self) -> DebugInfo:
         """The same, which knows the name of the function also when that is gone."""
-        self._text = self.function
+        fun = self._fun()
+        if fun is not None:
+            self._place = (fun, None) if isinstance(fun, str) else function_place(fun)
         return self
 
     def names(self) -> tuple[str, ...]:

@@ -348,16 +348,31 @@ def _has_other_width(literal: Literal) -> bool:
     return other is not None and abstractify(literal.val).dtype == other
 
 
+_enable_x64 = options.enable_x64.here
+
+
+def are_of_other_width(atoms: Sequence[Any]) -> bool:
+    """Whether an operation on `atoms` was recorded where `jax_enable_x64` was not as it is here (in
+    a block, perhaps), as far as it matters to them and to what rules compute with."""
+    if _enable_x64()[0].value:
+        for a in atoms:
+            if type(a) is Literal and _has_other_width(a):
+                return True
+    else:
+        for a in atoms:
+            if a.aval.is_wide:
+                return True
+    return False
+
+
 def as_recorded(
     atoms: Sequence[Any], function: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
     """`function(*args, **kwargs)` with `jax_enable_x64` as it was where an operation on `atoms` was
-    recorded (in a block, perhaps), as far as it matters to them and to what rules compute with."""
-    wide = options.enable_x64.here()[0].value
-    for a in atoms:
-        if (type(a) is Literal and _has_other_width(a)) if wide else a.aval.is_wide:
-            with options.enable_x64(not wide):
-                return function(*args, **kwargs)
+    recorded."""
+    if are_of_other_width(atoms):
+        with options.enable_x64(not _enable_x64()[0].value):
+            return function(*args, **kwargs)
     return function(*args, **kwargs)
 
 
@@ -402,7 +417,10 @@ def eval_jaxpr(
                 del env[dead]  # free buffers as soon as the program allows
             if propagate_source_info:
                 override.frame = replay.at(eqn.source)
-            outs = as_recorded(eqn.invars, apply, eqn, values)
+            if are_of_other_width(eqn.invars):
+                outs = as_recorded(eqn.invars, apply, eqn, values)
+            else:
+                outs = apply(eqn, values)
             for v, out in zip(eqn.outvars, outs):
                 env[v] = out
     finally:
@@ -443,6 +461,9 @@ def jaxpr_as_fun(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
 # -- walking --------------------------------------------------------------------------------------
 
 
+_MAY_HOLD_JAXPRS = frozenset({Jaxpr, ClosedJaxpr, tuple, list})
+
+
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
     """Jaxprs among the parameters of an equation.
 
@@ -466,7 +487,10 @@ def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     1
     """
     for eqn in jaxpr.eqns:
-        yield from jaxprs_in_params(eqn.params)
+        for value in eqn.params.values():
+            if type(value) in _MAY_HOLD_JAXPRS:
+                yield from jaxprs_in_params(eqn.params)
+                break
 
 
 def count_eqns(jaxpr: Jaxpr) -> int:

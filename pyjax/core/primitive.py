@@ -137,14 +137,18 @@ class Primitive:
 
     def abstract_eval(self, *avals: Any, **params: Any) -> list[Any]:
         """Output avals; a rule may return one aval or a list."""
-        out = self.abstract_eval_rule(*avals, **params)
-        return out if type(out) is list else list(out) if isinstance(out, tuple) else [out]
+        return as_list(self.abstract_eval_rule(*avals, **params))
 
     def effects(self, *avals: Any, **params: Any) -> Effects:
         return no_effects if self.effects_of is None else self.effects_of(*avals, **params)
 
     def __repr__(self) -> str:
         return self.name
+
+
+def as_list(out: Any) -> list[Any]:
+    """What a rule for abstract evaluation gives, one aval or a sequence of them."""
+    return out if type(out) is list else list(out) if isinstance(out, tuple) else [out]
 
 
 class CallPrimitive(Primitive):

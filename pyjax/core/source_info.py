@@ -322,12 +322,21 @@ def summarize(frame: Frame | None) -> str:
 
 def function_location(fun: Any) -> str:
     """`name at file.py:12` for a Python function; its name alone for other callables."""
+    return place_text(*function_place(fun))
+
+
+def function_place(fun: Any) -> tuple[str, CodeType | None]:
+    """The name of a callable, and its code if it is a Python function: what its location is
+    written from, when somebody wants to read it."""
     inner = fun
     while hasattr(inner, "__wrapped__"):
         inner = inner.__wrapped__
     inner = getattr(inner, "func", inner)
-    code = getattr(inner, "__code__", None)
-    name = function_name(fun)
+    return function_name(fun), getattr(inner, "__code__", None)
+
+
+def place_text(name: str, code: CodeType | None) -> str:
+    """`name at file.py:12`."""
     if code is None:
         return name
     return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"

@@ -25,7 +25,15 @@ from pyjax.core.call_chains import running_chain
 from pyjax.core.effects import Effects, lowerable_effects
 from pyjax.core.errors import new_error
 from pyjax.core.extended_dtypes import is_extended
-from pyjax.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, as_recorded
+from pyjax.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    are_of_other_width,
+    as_recorded,
+)
 from pyjax.core.primitive import Primitive
 from pyjax.core.source_info import Frame
 from pyjax.core.xla_attributes import Attributes
@@ -303,7 +311,7 @@ def lower_eqn(
     context.avals_in = [a.aval for a in eqn.invars]
     context.avals_out = [v.aval for v in eqn.outvars]
     summands = False
-    typed = MeshArray in map(type, itertools.chain(context.avals_in, context.avals_out))
+    typed = MeshArray in map(type, context.avals_in) or MeshArray in map(type, context.avals_out)
     if typed and not is_program(primitive):
         # What rules trace here is for the compiler, which decides how it is split.
         context.avals_in = [unsplit(a) for a in context.avals_in]
@@ -319,7 +327,10 @@ def lower_eqn(
     if summands:
         return summand_lowerings.get(primitive, lower_each_summand)(context, eqn, operands)
     rule = lowering_rules[primitive]
-    outs = as_recorded(eqn.invars, rule, context, *operands, **eqn.params)
+    if are_of_other_width(eqn.invars):
+        outs = as_recorded(eqn.invars, rule, context, *operands, **eqn.params)
+    else:
+        outs = rule(context, *operands, **eqn.params)
     results = outs if isinstance(outs, list) else [outs]
     if eqn.source is not None and eqn.source.attributes:
         for result in results:

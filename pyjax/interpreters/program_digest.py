@@ -99,6 +99,7 @@ class _Writer:
         self._jaxprs: dict[int, int] = {}
         self._alive: list[Any] = []
         self._avals: dict[Any, Any] = {}
+        self._names: dict[Primitive, str] = {}
 
     def aval(self, aval: Any) -> Any:
         found = self._avals.get(aval)
@@ -156,25 +157,33 @@ class _Writer:
 
     def _equation(self, eqn: JaxprEqn, numbers: dict[Any, int]) -> Any:
         primitive = eqn.primitive
+        name = self._names.get(primitive)
+        if name is None:
+            name = self._names[primitive] = _name_of(primitive)
+        # Lists are written as tuples are, and each digest is made of one written program.
         operands = [numbers[a] if type(a) is not Literal else self._literal(a) for a in eqn.invars]
+        avals = self._avals
+        results = []
         for v in eqn.outvars:
             numbers[v] = len(numbers)
+            aval = v.aval
+            results.append(avals[aval] if aval in avals else self.aval(aval))
         params = eqn.params
         read = lowered_parameters.get(primitive)
         if read is not None:
             params = {name: params[name] for name in read}
-        written = []
-        for name, value in params.items():
-            written.append(name)
-            written.append(value if type(value) in _PLAIN else self.value(value))
-        attributes = None if eqn.source is None else eqn.source.attributes
-        return (
-            _name_of(primitive),
-            (*operands,),
-            (*[self.aval(v.aval) for v in eqn.outvars],),
-            (*written,),
-            self.value(attributes) if attributes else None,
-        )
+        written: list[Any] = []
+        for key, value in params.items():
+            kind = type(value)
+            if kind in _PLAIN:
+                written += (key, value)
+            elif kind is tuple and _PLAIN.issuperset(map(type, value)):
+                written += (key, ("(", *value))
+            else:
+                written += (key, self.value(value))
+        source = eqn.source
+        attributes = self.value(source.attributes) if source and source.attributes else None
+        return (name, operands, results, written, attributes)
 
     def _atom(self, atom: Any, numbers: dict[Any, int]) -> Any:
         return self._literal(atom) if type(atom) is Literal else numbers[atom]

@@ -30,7 +30,7 @@ from pyjax.core.jaxpr import (
     install_printer,
 )
 from pyjax.core.leaks import check_leaks
-from pyjax.core.primitive import Primitive
+from pyjax.core.primitive import Primitive, as_list
 from pyjax.core.refs import AbstractRef
 from pyjax.core.source_info import summarize
 from pyjax.core.structural import (
@@ -186,13 +186,21 @@ class StagingTrace(Trace):
             outs = rule(self, args, params)
             if outs is not None:
                 return outs
-        atoms = [
-            x.atom if type(x) is JaxprTracer and x._trace is self else self.to_atom(x) for x in args
-        ]
-        avals = [a.aval for a in atoms]
+        atoms: list[Any] = []
+        avals: list[Any] = []
+        for x in args:
+            if type(x) is JaxprTracer and x._trace is self:
+                atoms.append(x.atom)
+                avals.append(x.aval)
+            else:
+                atom = self.to_atom(x)
+                atoms.append(atom)
+                avals.append(atom.aval)
         if self._has_refs:
             check_takes_refs(primitive, avals)
-        out_avals = primitive.abstract_eval(*avals, **params)
+        out_avals = primitive.abstract_eval_rule(*avals, **params)
+        if type(out_avals) is not list:
+            out_avals = as_list(out_avals)
         effects = no_effects
         if primitive.effects_of is not None:
             effects = primitive.effects_of(*avals, **params)

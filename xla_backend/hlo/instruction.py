@@ -285,10 +285,10 @@ class Computation:
             return base
         stem = _NUMERIC_SUFFIX.sub("", base) if "." in base else base
         n = self._next_id.get(stem, 1)
-        while f"{stem}.{n}" in self._names:
+        while (name := f"{stem}.{n}") in self._names:
             n += 1
         self._next_id[stem] = n + 1
-        return f"{stem}.{n}"
+        return name
 
     def rename(self, new_name: Callable[[str], str]) -> None:
         """Give every instruction the name `new_name` makes of its own; they must differ."""

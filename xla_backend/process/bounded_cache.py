@@ -89,6 +89,11 @@ class _Entry:
         self.counted = False
 
 
+# So many caches may be gone before their entries, which hold nothing any more, are looked for among
+# all: functions that are made anew for each call have a cache each.
+_MOST_GONE = 64
+
+
 class Budget:
     """How much the caches that share it may hold together.
 
@@ -121,13 +126,15 @@ class Budget:
 
     def _admit(self, entry: _Entry, dropped: list[Any]) -> None:
         """Count an entry in; what has to go for it goes."""
-        if self._gone:
+        if len(self._gone) > _MOST_GONE:
             self._bury(None, dropped)
         if entry not in self._young and entry not in self._aged:
             self._make_young(entry)
         if not entry.counted:
             entry.counted = True
             self.held_bytes += entry.nbytes
+        if self._gone and self._is_over():
+            self._bury(None, dropped)
         while self._is_over():
             oldest = next(iter(self._aged or self._young))
             if oldest is entry:  # the newest one stays, however large it is
