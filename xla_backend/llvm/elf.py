@@ -68,8 +68,17 @@ class ElfObject:
         for _, kind, _, _, offset, size, link, target, _, _ in rows:
             content = memoryview(data)[offset : offset + size]
             if kind == _SYMTAB:
-                strings = self.sections[link].offset
-                self.symbols = [self._symbol(strings, *row) for row in _SYMBOL.iter_unpack(content)]
+                _, _, start, length, _, _ = self.sections[link]
+                strings = data[start : start + length]
+                self.symbols = [
+                    Symbol(
+                        strings[name : strings.index(0, name)].decode(),
+                        info >> 4 == _LOCAL,
+                        section,
+                        value,
+                    )
+                    for name, info, _, section, value, _ in _SYMBOL.iter_unpack(content)
+                ]
             elif kind == _RELA:
                 self.sections[target].relocations.extend(_RELOCATION.iter_unpack(content))
             elif kind == _REL:
@@ -78,13 +87,6 @@ class ElfObject:
     def __len__(self) -> int:
         """Its bytes."""
         return len(self.data)
-
-    def _symbol(
-        self, strings: int, name: int, info: int, _: int, section: int, value: int, size: int
-    ) -> Symbol:
-        start = strings + name
-        text = self.data[start : self.data.index(b"\0", start)].decode()
-        return Symbol(text, info >> 4 == _LOCAL, section, value)
 
     def names(self) -> tuple[list[str], list[str]]:
         """Names that it defines for others, and that it needs from others."""

@@ -60,16 +60,16 @@ def can_load(objects: Sequence[ElfObject | WordTable]) -> bool:
 
 def _is_simple(code: ElfObject | WordTable, section: Section) -> bool:
     """Nothing unwinds through generated code: tables about that stay out."""
-    if not section.flags & _ALLOCATED or section.kind == _UNWINDING:
+    kind, flags, _, _, _, relocations = section
+    if not flags & _ALLOCATED or kind == _UNWINDING:
         return True
-    return (
-        section.kind in (_CODE_OR_DATA, _ZEROS)
-        and not section.flags & _THREAD
-        and all(
-            type == _ADDRESS and code.symbols[symbol].section < _ABSOLUTE
-            for _, type, symbol, _ in section.relocations
-        )
-    )
+    if kind not in (_CODE_OR_DATA, _ZEROS) or flags & _THREAD:
+        return False
+    symbols = code.symbols
+    for _, type, symbol, _ in relocations:
+        if type != _ADDRESS or symbols[symbol].section >= _ABSOLUTE:
+            return False
+    return True
 
 
 def load(objects: Sequence[ElfObject | WordTable], addresses: Mapping[str, int]) -> LoadedCode:
@@ -105,8 +105,9 @@ def load(objects: Sequence[ElfObject | WordTable], addresses: Mapping[str, int])
             area[place : place + section.size] = code.data[
                 section.offset : section.offset + section.size
             ]
+        symbols = code.symbols
         for at, _, symbol, addend in section.relocations:
-            name, is_local, home, value = code.symbols[symbol]
+            name, is_local, home, value = symbols[symbol]
             target = base + places[number, home] + value if is_local else known[name]
             _put(area, place + at, (target + addend) & 0xFFFF_FFFF_FFFF_FFFF)
     if executable:

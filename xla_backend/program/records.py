@@ -226,13 +226,14 @@ class _Reader:
         if tag == "s":
             return Shape(*map(self.read, parts))
         name, *fields = parts
-        values = {name: v if type(v) is not list else self.read(v) for name, v in fields}
+        names = [field for field, _ in fields]
+        values = [v if type(v) is not list else self.read(v) for _, v in fields]
         made = _record(name) if tag == "o" else _classes(*self._modules)[name]
         if made is None:
             raise KeyError(name)
-        if list(values) != _fields(made):
-            raise KeyError(f"{name} is made with {_fields(made)}, not {list(values)}")
-        return made(**values)
+        if names != _fields(made):
+            raise KeyError(f"{name} is made with {_fields(made)}, not {names}")
+        return made(*values) if tag == "o" else made(**dict(zip(names, values)))
 
 
 def _array(type: str, dimensions: list[int], data: str, *, scalar: bool) -> Any:

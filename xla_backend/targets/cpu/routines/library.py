@@ -68,15 +68,6 @@ def _groups() -> Mapping[str, str]:
     return found
 
 
-@once
-def _members() -> Mapping[str, Sequence[str]]:
-    """The kernels of each group."""
-    found: dict[str, list[str]] = {}
-    for symbol, group in _groups().items():
-        found.setdefault(group, []).append(symbol)
-    return found
-
-
 def groups_entry(groups: Mapping[str, str]) -> bytes:
     """The groups of kernels as an entry on disk."""
     return json.dumps(groups).encode()
@@ -85,6 +76,16 @@ def groups_entry(groups: Mapping[str, str]) -> bytes:
 def group_of(symbol: str) -> str | None:
     """The group that has a kernel, if there is such a kernel."""
     return _groups().get(symbol)
+
+
+@once
+def _kernels() -> Mapping[str, Sequence[str]]:
+    """The kernels of each group: there are thousands, and a group is built in a fraction of the
+    time that a look at all of them takes."""
+    found: dict[str, list[str]] = {}
+    for symbol, group in _groups().items():
+        found.setdefault(group, []).append(symbol)
+    return found
 
 
 class KernelLibrary(Mapping[str, Address]):
@@ -161,13 +162,16 @@ class KernelLibrary(Mapping[str, Address]):
 
     def _build(self, group: str) -> None:
         code = [ElfObject(part) for part in self._objects(group)]
+        library = Library(code, self._of_code(code), exports=_kernels()[group])
+        for name, address in library.addresses().items():
+            self._addresses.setdefault(name, address)
+
+    def _of_code(self, code: Sequence[ElfObject]) -> dict[str, Address]:
+        """The kernels that code refers to and does not define."""
         tables = [part.names() for part in code]
         defined = {name for names, _ in tables for name in names}
         undefined = {name for _, names in tables for name in names} - defined
-        needed = {name: self[name] for name in undefined if name.startswith("pyjax_")}
-        library = Library(code, needed, exports=_members()[group])
-        for name, address in library.addresses().items():
-            self._addresses.setdefault(name, address)
+        return {name: self[name] for name in undefined if name.startswith("pyjax_")}
 
     def _objects(self, group: str) -> Sequence[bytes]:
         """Object code of a group. If it is to be compiled, kernels of others that it calls are so
