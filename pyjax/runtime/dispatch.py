@@ -396,13 +396,24 @@ def _compile_jaxpr(
     profiled_runs = options.pgle_profiling_runs.value if options.enable_pgle.value else 0
     plain = not (any(donated) or overrides or profiled_runs or _watched(options_now))
     first = options_now if _watched(options_now) else with_first_code(options_now)
+    debug = closed.jaxpr.debug_info
+    sources: list[ModuleSource] = []  # of the program with its shapes, if that was looked for
+
+    def own() -> LoadedExecutable | None:
+        spread = layouts.spread(device, closed, ())  # programs for any sizes have no constants
+        sources.append(program_source(closed, name, device.platform, (), spread))
+        return _find_kept(sources[0], device, options_now)
+
     if plain:
         # Who waits for no compiler wants code for all sizes where there is some, or at the second
         # meeting: then others will follow.
-        at_hand = first.first_code
-        generic = shape_generic.find(closed, name, device.client, options_now, at_hand=at_hand)
+        generic = shape_generic.find(
+            closed, name, device.client, options_now, own=own if first.first_code else None
+        )
+        if isinstance(generic, LoadedExecutable):
+            found = layouts.found(generic, closed)
+            return make_program(generic, (), closed.out_avals, device, committed, debug, found)
         if generic is not None:
-            debug = closed.jaxpr.debug_info
             constants = [constant_array(scalar) for scalar in generic.scalars]
             avals = closed.out_avals
             program = make_program(
@@ -414,18 +425,20 @@ def _compile_jaxpr(
                 compile_when_used(program, generic.calls, compiled, ())
             return program
     hoisted, constants = hoist_constants(closed)
-    spread = layouts.spread(device, hoisted, [x.sharding for x in constants])
-    given = tuple(donated) if any(donated) else ()
-    source = program_source(hoisted, name, device.platform, given, spread)
+    if sources:
+        (source,) = sources
+    else:
+        spread = layouts.spread(device, hoisted, [x.sharding for x in constants])
+        given = tuple(donated) if any(donated) else ()
+        source = program_source(hoisted, name, device.platform, given, spread)
     if options.dump_ir_to.value:
         _dump_ir(closed, source.module, device)
-    debug = closed.jaxpr.debug_info
 
     def made(executable: LoadedExecutable) -> Program:
         avals, found = closed.out_avals, layouts.found(executable, hoisted)
         return make_program(executable, constants, avals, device, committed, debug, found)
 
-    if not (profiled_runs or _watched(options_now)):
+    if not (sources or profiled_runs or _watched(options_now)):
         kept = _find_kept(source, device, options_now)
         if kept is not None:
             return made(kept)

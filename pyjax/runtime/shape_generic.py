@@ -51,6 +51,7 @@ _SMALL = 1 << 11
 _LONG_ROW = 16
 
 M = TypeVar("M")
+T = TypeVar("T")
 Maker = Callable[[int], LoadedExecutable | None]
 _makers: BoundedCache[Any, Maker | None] = BoundedCache(
     Budget("programs of any length", entries=512)
@@ -82,27 +83,34 @@ def find(
     client: AbstractClient,
     options: CompileOptions,
     *,
-    at_hand: bool = False,
-) -> Generic | None:
-    """A shape-generic program, or None for other kinds of jaxprs. `at_hand`: a program that was not
-    met before, whatever its sizes were, is not compiled."""
+    own: Callable[[], T | None] | None = None,
+) -> Generic | T | None:
+    """A shape-generic program, or None for other kinds of jaxprs. `own`: a program that was not met
+    before, whatever its sizes were, is not compiled; what this finds is better, and so is asked for
+    before the disk is looked at for one for any sizes."""
     try:
-        return _find(closed, name, client, options, at_hand)
+        return _find(closed, name, client, options, own)
     except NotAtHand:
         return None
 
 
 def _find(
-    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions, at_hand: bool
-) -> Generic | None:
+    closed: ClosedJaxpr,
+    name: str,
+    client: AbstractClient,
+    options: CompileOptions,
+    own: Callable[[], T | None] | None,
+) -> Generic | T | None:
     if closed.consts or not 0 < len(closed.jaxpr.eqns) <= _EQUATIONS or closed.jaxpr.effects:
         return None
     shape = _common_shape((*closed.in_avals, *closed.out_avals))
     structure = None if shape is None else _structure(closed.jaxpr, shape)
     if structure is None or shape is None:
-        return _find_for_axes(closed, name, client, options, at_hand)
+        return _find_for_axes(closed, name, client, options, own)
     key = (structure, client, options)
-    at_hand = at_hand and _is_new(key)
+    at_hand = own is not None and _is_new(key)
+    if at_hand and own is not None and (found := own()) is not None:
+        return found
     maker = _makers.make(key, lambda: _compile(closed, structure, name, client, options, at_hand))
     executable = None if maker is None else maker(_size(shape))
     return None if executable is None else Generic(executable)
@@ -117,8 +125,12 @@ def _is_new(key: Any) -> bool:
 
 
 def _find_for_axes(
-    closed: ClosedJaxpr, name: str, client: AbstractClient, options: CompileOptions, at_hand: bool
-) -> Generic | None:
+    closed: ClosedJaxpr,
+    name: str,
+    client: AbstractClient,
+    options: CompileOptions,
+    own: Callable[[], T | None] | None,
+) -> Generic | T | None:
     if options.fast_math:  # what numbers are known decides what is computed
         return None
     avals = (*closed.in_avals, *closed.out_avals)
@@ -138,7 +150,9 @@ def _find_for_axes(
 
     # Options decide how random bits are made.
     key = (axes.structure, client, options, trace_context())
-    at_hand = at_hand and _is_new(key)
+    at_hand = own is not None and _is_new(key)
+    if at_hand and own is not None and (found := own()) is not None:
+        return found
 
     def compile_it() -> AxesMaker | None:
         source = module_source(name, lower, "axes", axes.structure, client.platform)

@@ -516,3 +516,18 @@ def test_code_for_all_sizes_is_taken_where_it_is_on_disk() -> None:
     before = len(in_tiers()), generic_programs()
     assert np.asarray(pyjax.jit(program)(X[:3])).tobytes() == expected[:3].tobytes()
     assert (len(in_tiers()), generic_programs()) == (before[0], before[1] + 1)
+
+
+def test_code_for_its_sizes_is_looked_for_on_disk_before_code_for_all_sizes(
+    heard: list[CacheEvent],
+) -> None:
+    program = lambda x: jnp.exp(x) * 0.5625 + x
+    expected = np.asarray(pyjax.jit(program)(X))
+    pyjax.compilation_barrier()
+    pyjax.jit(program)(X[:3])  # the second meeting: both are on disk
+    pyjax.clear_caches()
+    before = generic_programs()
+    heard.clear()
+    assert np.asarray(pyjax.jit(program)(X)).tobytes() == expected.tobytes()
+    assert generic_programs() == before
+    assert outcomes(heard) == [Outcome.REQUESTED, Outcome.FOUND]
