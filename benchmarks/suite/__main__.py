@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> None:
     names = [n for n, p in PROGRAMS.items() if chosen.pattern in n or chosen.pattern in p.group]
     pythons = {"pyjax": sys.executable} | ({"jax": chosen.jax} if chosen.jax else {})
     installed = not chosen.without_installed_routines
-    # As an installation has it, and Python's packages beside us do, whatever PYTHONDONTWRITEBYTECODE
+    # As an installation has it, and the packages beside us do, whatever PYTHONDONTWRITEBYTECODE
     # says: else each process compiles the modules that it meets within some first call.
     for package in ("pyjax", "xla_backend", "config", "benchmarks"):
         compileall.compile_dir(ROOT / package, quiet=1)
