@@ -73,7 +73,12 @@ MORE_SHAPES += [(15, 31), (255, 17), (17, 255), (4, 8000), (100, 650), (2, 3, 4)
 
 @pytest.fixture(autouse=True)
 def _no_programs():
+    """Nor any that wait, on first code, to be met again before they are made for all sizes."""
     pyjax.clear_caches()
+    before = pyjax.config.jax_first_code
+    pyjax.config.update("jax_first_code", False)
+    yield
+    pyjax.config.update("jax_first_code", before)
 
 
 def _together(arrays):
