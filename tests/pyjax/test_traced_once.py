@@ -314,6 +314,7 @@ def test_a_function_and_its_arrays_go(name):
         return [weakref.ref(f), weakref.ref(constant), weakref.ref(data)]
 
     refs = use()
+    pyjax.compilation_barrier()  # what is to be compiled knows who called it
     pyjax.clear_caches()  # programs of eager operations hold no function, but constants
     gc.collect()
     assert [r() for r in refs] == [None, None, None]
