@@ -46,6 +46,7 @@ def run(cache, installed, *words, **options):
         **os.environ,
         "PYJAX_CACHE_DIR": str(cache),
         "PYJAX_INSTALLED_DIR": str(installed),
+        "PYJAX_FIRST_CODE": "0",  # what is compiled is noted before the end
         **options,
     }
     done = subprocess.run(
