@@ -408,9 +408,9 @@ class BufferValues:
         outputs = self.leaves[entry.root]
         donation = donations(self.module)
         by_parameter: dict[int, Value] = {}
-        for value in self.values if donation else ():
-            if value.instruction.opcode is Opcode.PARAMETER and value.buffer.parameter is not None:
-                by_parameter[value.buffer.parameter] = value
+        for v in self.values if donation else ():
+            if v.instruction.opcode is Opcode.PARAMETER and v.buffer.parameter is not None:
+                by_parameter[v.buffer.parameter] = v
         # Writable parameters first: a donated one that became part of a buffer decides where it
         # goes.
         for number, view in enumerate(outputs):
@@ -429,8 +429,8 @@ class BufferValues:
             else:
                 buffer.output = number
         for number, parameter in donation.items():
-            donated = by_parameter.get(parameter)
-            if donated is not None and donated.buffer.output != number:
+            value = by_parameter.get(parameter)
+            if value is not None and value.buffer.output != number:
                 self.conflicts.append(Conflict(ConflictKind.DONATION, None, number))
 
 

@@ -34,7 +34,7 @@ from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
-from xla_backend.targets.cpu.guarded_tails import guarded_tail
+from xla_backend.targets.cpu.guarded_tails import GuardedTail, guarded_tail
 from xla_backend.targets.cpu.short_row_reads import (
     columns,
     lanes_that_fit,
@@ -201,7 +201,7 @@ class KernelEmitter(AbstractKernelEmitter):
     ) -> list[str]:
         """Where a body ends with a store under a guard, as that of a scatter does, what only the
         store needs is behind the jump, too."""
-        tail = guarded_tail(body) if self.vector_var is None and not carries else None
+        tail = self.guarded_tail(body) if self.vector_var is None and not carries else None
         if tail is None:
             return super()._round(carries, texts, body)
         self.emit(body[: tail.start])
@@ -211,6 +211,10 @@ class KernelEmitter(AbstractKernelEmitter):
             self.emit(body[tail.start :])
         self.bind(tail.guard, condition)
         return []
+
+    def guarded_tail(self, body: Sequence[Statement]) -> GuardedTail | None:
+        """What a jump may skip at the end of a body."""
+        return guarded_tail(body)
 
     def _whole_rows(self, loop: Loop) -> dict[Load, str]:
         """What the loads of a loop in lanes get that read whole rows together."""

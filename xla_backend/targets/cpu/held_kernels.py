@@ -32,6 +32,7 @@ from xla_backend.llvm.types import const, element, lanes, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.program.ir import launched_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
+from xla_backend.targets.cpu.guarded_tails import GuardedTail
 from xla_backend.targets.cpu.held_registers import Register
 from xla_backend.targets.cpu.short_row_reads import lanes_that_fit, row_reads
 
@@ -156,6 +157,10 @@ class HeldKernelEmitter(KernelEmitter):
                 self.vars[loop.var] = str(i)
                 texts = self._round(loop.carries, texts, loop.body)
         self.bind_texts([c.result for c in loop.carries], texts)
+
+    def guarded_tail(self, body: Sequence[Statement]) -> GuardedTail | None:
+        """None: what is stored to registers is chosen by the guard, and read after it."""
+        return None
 
     def in_memory(self, body: list[Statement]) -> list[Statement]:
         return [s for s in body if not isinstance(s, Load) or s.buffer not in self._held]
