@@ -1,4 +1,4 @@
-"""Blocks of bytes: LLVM's own way to copy and to clear them."""
+"""Blocks of bytes: LLVM's own way to copy, to clear and to ask for them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,10 @@ def clear_bytes(w: FunctionWriter, target: str, count: str) -> None:
     """Makes so many bytes zero."""
     w.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
     w.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {count}, i1 false)")
+
+
+def prefetch(w: FunctionWriter, place: str, writes: bool = False) -> None:
+    """Asks for the cache line of a place, which need not be any of the process. An address that may
+    lie beyond its array must not claim to be in bounds."""
+    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
+    w.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(writes)}, i32 3, i32 1)")

@@ -14,6 +14,7 @@ from xla_backend.codegen.indices import index_element
 from xla_backend.kernels.index import QUOTIENTS, FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Load, Move, Store, Value
 from xla_backend.kernels.lane_patterns import Pieces, lane_offsets, pieces_of
+from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.conversions import from_memory, to_memory
 from xla_backend.llvm.math_basics import any_lane
 from xla_backend.llvm.types import (
@@ -259,10 +260,9 @@ class Access:
             return
         rounds = 2 * _PAGE // (lanes * size)
         distance = _PAGE if step == lanes else rounds * step * size
-        w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         for at in range(0, lanes * size, _LINE):
             ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {distance + at}", place)
-            w.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+            prefetch(w, ahead)
 
     def _readable(self, pointer: str, ty: str, guard: Value | None) -> str:
         """Where to read a row: at the pointer if the guard holds, which is the same in all lanes,

@@ -27,6 +27,7 @@ from typing import Any
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
+from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import ModuleWriter
@@ -184,13 +185,12 @@ class _Group:
         """Asks for the lines of a row's next elements: problems are too far from each other for
         the machine to guess, and what waits for them is too much to look ahead."""
         w, per_line = self.w, 16 if self.real == "float" else 8
-        w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         first = w.imul(at, part.parts)
         for k in range(0, part.parts * part.count, per_line):
             # Beyond the row there may be nothing; the address must not claim to be in bounds.
             number = w.iadd(first, k)
             place = w.pure(f"getelementptr {self.real}, ptr {row}, i64 {number}", row, number)
-            w.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {writes}, i32 3, i32 1)")
+            prefetch(w, place, bool(writes))
 
     def _turn(self, source: str, target: str) -> None:
         """A square of complex numbers: the elements of the lanes become lanes of the elements."""

@@ -16,6 +16,7 @@ from functools import partial, reduce
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
+from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.types import const, mask_of, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
@@ -176,9 +177,8 @@ def _first_lane(w: FunctionWriter, bits: str, hits: str) -> str:
 
 def _ask_for(w: FunctionWriter, place: str) -> None:
     """Ask for what is a page behind: the processor itself does not look beyond the end of one."""
-    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
     ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {_AHEAD}", place)
-    w.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+    prefetch(w, ahead)
 
 
 def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
+from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
@@ -139,22 +140,20 @@ def _prefetch_next_panel(
 ) -> None:
     """Asks for what the next panel of an operand in place has in the same row: rows are too far
     from each other for the machine to guess."""
-    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
     for column in range(columns, 2 * columns, 64 // element_bytes):
         address = w.pure(f"getelementptr {elem}, ptr {row}, i64 {column}", row)
-        w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+        prefetch(w, address)
 
 
 def _prefetch_results(w: FunctionWriter, t: GemmType, rows: int, columns: int) -> None:
     """Asks for the tile of C, so that it arrives while the sums are formed."""
-    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
     per_line = max(1, 64 // t.target.byte_size)
     for r in range(rows):
         row = w.gep(_c_element(t), "%C", w.imul("%ldc", r))
         for column in range(0, columns, per_line):
             # Beyond the matrix a prefetch does nothing; the address must not claim to be in bounds.
             address = w.pure(f"getelementptr {_c_element(t)}, ptr {row}, i64 {column}", row)
-            w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 1, i32 3, i32 1)")
+            prefetch(w, address, writes=True)
 
 
 def _c_element(t: GemmType) -> str:

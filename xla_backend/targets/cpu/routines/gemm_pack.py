@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm import elemental
+from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
@@ -125,7 +126,6 @@ def _emit_whole_rows(w: FunctionWriter, t: GemmType, lanes: int, count: int) -> 
     ty = vector(elem, lanes)
     source = f"i{8 * t.source.byte_size}"
     per_line = max(1, 64 // t.source.byte_size)
-    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
 
     def load(k: str) -> tuple:
         row, ahead = (w.imul(each, "%rs") for each in (k, w.iadd(k, _ROWS_AHEAD)))
@@ -133,7 +133,7 @@ def _emit_whole_rows(w: FunctionWriter, t: GemmType, lanes: int, count: int) -> 
             # The address need not be in the matrix, and must not claim to be.
             at = w.iadd(ahead, column)
             address = w.pure(f"getelementptr {source}, ptr %src, i64 {at}", "%src", at)
-            w.line(f"call void @llvm.prefetch.p0(ptr {address}, i32 0, i32 3, i32 1)")
+            prefetch(w, address)
         loaded = [_load(w, t, lanes, w.iadd(row, v * lanes)) for v in range(count)]
         return tuple(plane for planes in loaded for plane in planes)
 

@@ -22,6 +22,7 @@ from functools import partial
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.column_sort import LONGEST, emit_column_sort
 from xla_backend.targets.cpu.routines.ordered_keys import int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort
@@ -84,6 +85,8 @@ def _emit_strided_task(module: ModuleWriter, t: P, name: str) -> str:
     column = w.imul(w.isub("%block", w.imul(outer, blocks)), rows)
     count = w.imin(w.isub(inner, column), rows)
     first = w.iadd(w.imul(w.imul(outer, n), inner), column)
+    if name == "sort":
+        _return_exchanged(w, emit_column_sort(module, t), o, first, count)
     length = spaced(w, n, max(o.source_type, o.target_type, key=bits_of))
 
     def copy(ty: str, array: str, scratch: str, reads: bool) -> None:
@@ -109,6 +112,25 @@ def _emit_strided_task(module: ModuleWriter, t: P, name: str) -> str:
         give(w, target)
     w.ret()
     return task
+
+
+def _return_exchanged(w: FunctionWriter, name: str, o: _Operands, first: str, count: str) -> None:
+    """Returns where short rows, as many as a block has, were sorted lane by lane."""
+    n = o.of["n"]
+    short = w.cmp("ult", "i64", w.isub(n, 2), str(LONGEST - 1))
+    whole = w.cmp("eq", "i64", count, str(together(o.source_type)))
+
+    def exchange() -> list[str]:
+        ends = w.gep(o.source_type, o.source, first), w.gep(o.target_type, o.target, first)
+        numbers = [("i64", o.of[field]) for field in ("n", "inner", "flags")]
+        return [w.call(name, "i1", [*(("ptr", end) for end in ends), *numbers])]
+
+    (done,) = w.if_else(w.op("and", "i1", short, whole), ["i1"], exchange, lambda: ["false"])
+    out, other = w.new_label("exchanged"), w.new_label("sorted")
+    w.cond_br(done, out, other)
+    w.label(out)
+    w.ret()
+    w.label(other)
 
 
 def emit_entry(

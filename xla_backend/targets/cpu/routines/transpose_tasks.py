@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.transpose_plans import (
     DIGITS,
@@ -275,6 +276,5 @@ def ask_for(task: Task, place: str) -> None:
     """Ask for what the next block reads; its address is that of this block's, and what lies between
     them."""
     w = task.w
-    w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
     ahead = beyond(w, place, task.number("ahead"))
-    w.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+    prefetch(w, ahead)
