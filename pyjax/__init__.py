@@ -52,13 +52,49 @@ _SUBMODULES = frozenset(
     }
 )
 
-# Names that need more than what a program needs to run.
+# Names that need more than what a program needs to run: each comes with its own module. Type
+# checkers have them from `__init__.pyi`.
 _ON_DEMAND = {
+    "checkpoint": "pyjax.api.checkpoint",
+    "checkpoint_policies": "pyjax.api.checkpoint_policies",
+    "closure_convert": "pyjax.api.custom_gradient",
+    "custom_gradient": "pyjax.api.custom_gradient",
+    "custom_jvp": "pyjax.api.custom_jvp",
+    "custom_vjp": "pyjax.api.custom_vjp",
+    "disable_jit": "pyjax.api.disable_jit",
+    "empty_ref": "pyjax.lax.refs.access",
+    "ensure_compile_time_eval": "pyjax.api.compile_time",
     "explain": "pyjax.tools.explorer",
+    "free_ref": "pyjax.lax.refs.access",
+    "freeze": "pyjax.lax.refs.access",
     "fwd_and_bwd": "pyjax.api.fwd_and_bwd",
+    "grad": "pyjax.api.grad",
+    "hessian": "pyjax.api.jacobian",
+    "jacfwd": "pyjax.api.jacobian",
+    "jacobian": "pyjax.api.jacobian",
+    "jacrev": "pyjax.api.jacobian",
+    "jvp": "pyjax.api.jvp",
+    "linear_transpose": "pyjax.api.vjp",
+    "linearize": "pyjax.api.jvp",
+    "make_array_from_callback": "pyjax.parallel.global_arrays",
+    "make_array_from_process_local_data": "pyjax.parallel.global_arrays",
+    "make_array_from_single_device_arrays": "pyjax.parallel.global_arrays",
+    "make_jaxpr": "pyjax.api.make_jaxpr",
+    "make_mesh": "pyjax.parallel.global_arrays",
+    "make_user_context": "pyjax.api.user_context",
+    "named_call": "pyjax.api.naming",
+    "named_scope": "pyjax.api.naming",
+    "new_ref": "pyjax.lax.refs.access",
     "plan": "pyjax.parallel.plan",
+    "pmap": "pyjax.parallel.pmap",
     "print_environment_info": "pyjax.tools.environment",
+    "remat": "pyjax.api.checkpoint",
+    "reshard": "pyjax.parallel.reshard",
+    "shard_map": "pyjax.parallel.shard_map",
     "smap": "pyjax.parallel.smap",
+    "value_and_grad": "pyjax.api.grad",
+    "vjp": "pyjax.api.vjp",
+    "vmap": "pyjax.api.vmap",
 }
 
 

@@ -1,59 +1,20 @@
-"""The functions and classes of `pyjax` itself, each from where it lives. `pyjax` has them from
-here, with their first use, and type checkers through `__init__.pyi`. Layer: top.
+"""The functions and classes of `pyjax` itself that come together, each from where it lives. `pyjax`
+has them from here, with the first use of one, and type checkers through `__init__.pyi`. Those that
+many programs do without are in `_ON_DEMAND` of `__init__.py`. Layer: top.
 """
 
 from pyjax import lax as lax
 from pyjax import numpy as numpy
 from pyjax._config import options as _options
-from pyjax.api.checkpoint import checkpoint as checkpoint
-from pyjax.api.checkpoint import remat as remat
-from pyjax.api.checkpoint_policies import checkpoint_policies as checkpoint_policies
-from pyjax.api.compile_time import ensure_compile_time_eval as ensure_compile_time_eval
-from pyjax.api.custom_gradient import closure_convert as closure_convert
-from pyjax.api.custom_gradient import custom_gradient as custom_gradient
-from pyjax.api.custom_jvp import custom_jvp as custom_jvp
-from pyjax.api.custom_vjp import custom_vjp as custom_vjp
-from pyjax.api.disable_jit import disable_jit as disable_jit
 from pyjax.api.eval_shape import ShapeDtypeStruct as ShapeDtypeStruct
 from pyjax.api.eval_shape import eval_shape as eval_shape
-from pyjax.api.grad import grad as grad
-from pyjax.api.grad import value_and_grad as value_and_grad
-from pyjax.api.jacobian import hessian as hessian
-from pyjax.api.jacobian import jacfwd as jacfwd
-from pyjax.api.jacobian import jacobian as jacobian
-from pyjax.api.jacobian import jacrev as jacrev
 from pyjax.api.jit import jit as jit
-from pyjax.api.jvp import jvp as jvp
-from pyjax.api.jvp import linearize as linearize
-from pyjax.api.make_jaxpr import make_jaxpr as make_jaxpr
-from pyjax.api.naming import named_call as named_call
-from pyjax.api.naming import named_scope as named_scope
-from pyjax.api.user_context import make_user_context as make_user_context
-from pyjax.api.vjp import linear_transpose as linear_transpose
-from pyjax.api.vjp import vjp as vjp
-from pyjax.api.vmap import vmap as vmap
 from pyjax.core.array import Array as Array
 from pyjax.core.compile_log import assert_compiles as assert_compiles
 from pyjax.core.dtypes import float0 as float0
 from pyjax.core.dynamic_slices import ds as ds
 from pyjax.core.refs import Ref as Ref
 from pyjax.lax.callbacks import pure_callback as pure_callback
-from pyjax.lax.refs.access import empty_ref as empty_ref
-from pyjax.lax.refs.access import free_ref as free_ref
-from pyjax.lax.refs.access import freeze as freeze
-from pyjax.lax.refs.access import new_ref as new_ref
-from pyjax.parallel import shard_map_faults as _shard_map_faults  # registers its rules
-from pyjax.parallel.global_arrays import make_array_from_callback as make_array_from_callback
-from pyjax.parallel.global_arrays import (
-    make_array_from_process_local_data as make_array_from_process_local_data,
-)
-from pyjax.parallel.global_arrays import (
-    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
-)
-from pyjax.parallel.global_arrays import make_mesh as make_mesh
-from pyjax.parallel.pmap import pmap as pmap
-from pyjax.parallel.reshard import reshard as reshard
-from pyjax.parallel.shard_map import shard_map as shard_map
 from pyjax.runtime.devices import default_backend as default_backend
 from pyjax.runtime.devices import device_count as device_count
 from pyjax.runtime.devices import devices as devices

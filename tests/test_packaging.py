@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+import pyjax
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -83,7 +87,7 @@ def _absent(names: tuple[str, ...], program: str) -> bool:
 
 
 # A few more than there are: whoever adds many finds out what the first use does with them.
-_MOST_MODULES = 422
+_MOST_MODULES = 380
 
 
 def test_the_first_use_loads_no_more_modules_than_are_allowed() -> None:
@@ -98,12 +102,37 @@ def test_names_are_there_however_packages_are_imported() -> None:
         "import pyjax.numpy as jnp; assert {'sin', 'fft', 'ndarray'} <= {*dir(jnp)}",
         "import pyjax; assert {'jit', 'nn', 'explain', 'config'} <= {*dir(pyjax)}",
         "import pyjax; assert not hasattr(pyjax, 'jot') and not hasattr(pyjax.numpy, 'sine')",
+        "from pyjax import *; assert jit(grad(lambda x: x * x))(3.0) == 6 and P and shard_map",
+        # Names that come alone, before any other.
+        "from pyjax import grad; assert grad(lambda x: x * x)(3.0) == 6",
+        "from pyjax import vmap; from numpy import ones; assert vmap(sum)(ones((2, 3)))[1] == 3",
+        "from pyjax import new_ref; r = new_ref(3.0); r[...] = 2.0; assert r[...] == 2",
+        "import pyjax; assert pyjax.remat is vars(pyjax)['remat'] is pyjax.checkpoint",
         # Operators without a name of pyjax.numpy.
         "from pyjax import lax; x = lax.iota(int, 3); assert (x + x).sum() == 6 == len(x.T) * 2",
         "from pyjax import lax; x = lax.iota(int, 3); assert [*x] == [0, 1, 2] and x[2] == 2",
         "from pyjax import lax; x = lax.iota(int, 3); assert (3 - x).at[0].set(7).tolist()[0] == 7",
     ):
         subprocess.run([sys.executable, "-W", "error", "-c", program], check=True)
+
+
+def test_type_checkers_have_the_names_that_come_alone() -> None:
+    """Each from the module that `pyjax` loads for it."""
+    stub = ast.parse((ROOT / "pyjax" / "__init__.pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    declared = {alias.asname: str(node.module) for node in imports for alias in node.names}
+    assert pyjax._ON_DEMAND.items() <= declared.items()
+    assert not {*pyjax._ON_DEMAND} & {*vars(import_module("pyjax._public"))}
+
+
+def test_what_few_programs_need_comes_alone() -> None:
+    few = (
+        "pyjax.parallel.shard_map",
+        "pyjax.parallel.pmap",
+        "pyjax.api.checkpoint",
+        "pyjax.api.vjp",
+    )
+    assert _absent(few, "import pyjax; pyjax.jit(lambda x: x + 1)(1)")
 
 
 def test_arrays_have_all_operators_that_are_declared() -> None:

@@ -150,9 +150,11 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "map": lambda text, name: _parse_fuel(text) if name == "xla_fuel" else _parse_map(text),
 }
 
-# --name=value with the value bare, 'literal' or "with \" escapes"
-_TOKEN = re.compile(
-    r"""--(?P<name>[\w-]+)(?:=(?:'(?P<single>[^']*)'?|"(?P<double>(?:\\.|[^"\\])*)"?|(?P<bare>\S*)))?"""
+# --name=value with the value bare, 'literal' or "with \" escapes". Few processes have flags: it is
+# compiled for the first one.
+_TOKEN = (
+    r"--(?P<name>[\w-]+)"
+    r"""(?:=(?:'(?P<single>[^']*)'?|"(?P<double>(?:\\.|[^"\\])*)"?|(?P<bare>\S*)))?"""
 )
 
 
@@ -176,7 +178,7 @@ def parse_flags(text: str, origin: str = "XLA_FLAGS") -> DebugOptions:
     unknown: list[str] = []
     position = 0
     while position < len(text):
-        match = _TOKEN.match(text, position)
+        match = re.compile(_TOKEN).match(text, position)
         if match is None:
             rest = text[position:].split()[0]
             raise FlagError(

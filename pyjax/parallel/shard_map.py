@@ -37,6 +37,7 @@ from pyjax.interpreters.trace_cache import jaxpr_cache
 from pyjax.interpreters.traced_function import TracedFunction, trace_function
 from pyjax.lax.common import aval_of
 from pyjax.lax.varying import pcast
+from pyjax.parallel import shard_map_faults  # noqa: F401  (the primitive has rules there)
 from pyjax.parallel.blocks import axes_at, axes_of, entry_of, in_mesh_order, parts
 from pyjax.parallel.shard_map_mapped import AnyMesh
 from pyjax.parallel.shard_map_primitive import block_aval, in_body, shard_map_p

@@ -66,7 +66,8 @@ def _tile_text(tile: Dims) -> str:
 
 
 _NUMBER = r"-?\d{1,18}"
-_DETAILS = re.compile(
+# Compiled with the first layout that has details: most processes meet none.
+_DETAILS = (
     r"(?:D\((?P<levels>[A-Z,]*)\))?"  # how sparse arrays were written; dense ones drop it
     r"(?:T(?P<tiles>(?:\((?:[\d,*]*)\))+))?"
     rf"(?:L\((?P<tail>{_NUMBER})\))?"
@@ -87,7 +88,7 @@ def parse_details(text: str) -> LayoutDetails | None:
     Raises:
       ValueError: not in the form and order `T L # * E S SC M`; the message says so.
     """
-    match = _DETAILS.fullmatch(re.sub(r"\s+", "", text))
+    match = re.fullmatch(_DETAILS, re.sub(r"\s+", "", text))
     if match is None:
         raise ValueError(
             "expected T(tile)..., L(n), #(type), *(type), E(n), S(n), SC(dim:index)..., M(n), "

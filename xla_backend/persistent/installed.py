@@ -55,10 +55,11 @@ class Entry(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """The records of a file, sorted by key; `identity` tells it from one that was put in its
-    place."""
+    """The records of a file of so many bytes, sorted by key; `identity` tells it from one that was
+    put in its place."""
 
     identity: tuple[int, ...]
+    size: int
     records: bytes
 
     def find(self, key: bytes) -> tuple[int, int] | None:
@@ -91,11 +92,13 @@ def load(pack: str, key: str, kind: str, target: str) -> bytes | None:
     except OSError:  # there is none, or it is not for this user
         return None
     try:
-        found = _index_of(handle, path).find(bytes.fromhex(key))
+        index = _index_of(handle, path)
+        found = index.find(bytes.fromhex(key))
         if found is None:
             return None
         place, size = found
-        return content_of(_read(handle, size, place), head_of(key, kind, target), (_NO_SECRET,))
+        data = _read(handle, size, place, index.size)
+        return content_of(data, head_of(key, kind, target), (_NO_SECRET,))
     except NotUsable as reason:
         refuse(key, kind, f"of {path} {reason.args[1]}")
     except OSError as error:
@@ -165,11 +168,12 @@ def _index_of(handle: int, path: str) -> _Index:
     identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
     known = _indices.get(path)
     if known is None or known.identity != identity:
-        magic, count, _ = _unpacked(_read(handle, min(_HEAD.size, facts.st_size), 0))
+        whole = facts.st_size
+        magic, count, _ = _unpacked(_read(handle, min(_HEAD.size, whole), 0, whole))
         size = count * _RECORD.size
-        if magic != _MAGIC or count > _MOST_RECORDS or _HEAD.size + size > facts.st_size:
+        if magic != _MAGIC or count > _MOST_RECORDS or _HEAD.size + size > whole:
             raise NotUsable("damaged", "cannot be found: the file is no pack, or damaged")
-        known = _indices[path] = _Index(identity, _read(handle, size, _HEAD.size))
+        known = _indices[path] = _Index(identity, whole, _read(handle, size, _HEAD.size, whole))
     return known
 
 
@@ -180,9 +184,10 @@ def _unpacked(head: bytes) -> tuple[bytes, int, bytes]:
     return magic, count, owner
 
 
-def _read(handle: int, size: int, place: int) -> bytes:
-    """Bytes of a file."""
-    if place + size > os.fstat(handle).st_size:
+def _read(handle: int, size: int, place: int, whole: int) -> bytes:
+    """Bytes of a file that has `whole`. Each call of the system lets other threads have the
+    interpreter, and waits for it: no more of them than it takes."""
+    if place + size > whole:
         raise NotUsable("damaged", "is damaged")
     if hasattr(os, "pread"):
         return os.pread(handle, size, place)

@@ -2,7 +2,7 @@
 
 A package has a module that imports its names from where they live, and a `__getattr__` that asks
 `LazyNames`. With the first of these names all of them are there, as globals of the package: later
-uses are those of any module.
+uses are those of any module. Names that many programs do without come one at a time.
 """
 
 from __future__ import annotations
@@ -39,13 +39,19 @@ class LazyNames:
           AttributeError: there is no such name.
         """
         if name in self._on_demand:
-            return getattr(import_now(self._on_demand[name]), name)
+            found = getattr(import_now(self._on_demand[name]), name)
+            setattr(sys.modules[self._package], name, found)
+            return found
+        # `from package import *` asks for this first, and then takes what is there.
+        if name == "__all__":
+            for later in self._on_demand:
+                self.find(later)
         # `from package import module` asks here first, also while the public names are loaded.
         if find_spec(f"{self._package}.{name}") is not None:
             return import_now(f"{self._package}.{name}")
-        found = vars(self._loaded())
-        if name in found and (name in found.get("__all__", ()) or not name.startswith("_")):
-            return found[name]
+        public = vars(self._loaded())
+        if name in public and (name in public.get("__all__", ()) or not name.startswith("_")):
+            return public[name]
         raise AttributeError(f"module {self._package!r} has no attribute {name!r}")
 
     def all(self) -> list[str]:
