@@ -1,8 +1,8 @@
 """Shapes of trees for native code: how to recognise a tree of a structure that was seen before, and
 where its leaves are.
 
-A shape is a tuple: a text of 64-bit words for `tree_code`, the structure, and what keeps the
-objects alive whose addresses are in the words. The words are the number of leaves and looks: an
+A shape is a tuple: a text of 64-bit words for `tree_code`, the structure, what keeps the objects
+alive whose addresses are in the words, and whether functions are called. The words are the number of leaves and looks: an
 operation and four numbers. Looks work on registers, which hold objects; the first is the tree, and
 what is in a container comes behind, in the order in which looks find it. All that a register holds
 has a reference of its own, since attributes may run code of Python.
@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import enum
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.pytree import PyTreeDef
-from pyjax.core.tree_nodes import is_plain_namedtuple, node_type_of
+from pyjax.core.tree_nodes import is_node_type, is_plain_namedtuple, node_type_of
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
@@ -33,10 +34,15 @@ class Look(enum.IntEnum):
 
 
 WORDS = 5  # of a look
+HAS_CALLS = 3  # of a shape: whether looks call functions
 MOST_REGISTERS = 512
 _MOST_SHAPES = 16  # they are tried one after the other
+_MOST_WITH_CALLS = 4  # of these: each that does not fit may have called a function of the user's
 _MOST_WRITTEN = 32 * _MOST_SHAPES  # then there are too many kinds of trees
 _EVERY = 8  # of trees with a structure, one is looked at
+
+
+_SHAPES = "shapes"
 
 
 class _Unsuited(Exception):
@@ -44,8 +50,9 @@ class _Unsuited(Exception):
 
 
 class TreeTable(BoundedCache[Any, Any]):
-    """The shapes that native code knows. As a cache it holds nothing: it is one to be cleared with
-    the others, when a class of named tuples is registered.
+    """The shapes that native code knows. As a cache it holds one entry, without a meaning, as long
+    as there are shapes: it is one to be cleared with the others, when a class of named tuples is
+    registered, and of those that are empty nobody knows.
 
     Attributes:
       entries: the newest first.
@@ -69,7 +76,14 @@ class TreeTable(BoundedCache[Any, Any]):
             shape = write_shape(tree, treedef)
         except _Unsuited:
             return
-        self.entries = (shape, *self.entries[: _MOST_SHAPES - 1])
+        self.put(_SHAPES, True)
+        calls = 0
+        kept = []
+        for known in (shape, *self.entries[: _MOST_SHAPES - 1]):
+            calls += known[HAS_CALLS]
+            if not known[HAS_CALLS] or calls <= _MOST_WITH_CALLS:
+                kept.append(known)
+        self.entries = tuple(kept)
 
     def clear(self) -> None:
         self.entries = ()
@@ -78,10 +92,18 @@ class TreeTable(BoundedCache[Any, Any]):
 
 
 def write_shape(tree: Any, treedef: PyTreeDef) -> tuple[Any, ...]:
-    """The shape of trees like this one, which has this structure."""
+    """The shape of trees like this one, which has this structure.
+
+    It may have it no longer: to take it apart runs functions of the user's, and other threads. What
+    is seen here is compared with the structure all the way. Auxiliary data that are other objects
+    each time would never be met again.
+    """
+    if treedef.num_leaves > MOST_REGISTERS:
+        raise _Unsuited
     looks: list[int] = []
     keep: list[object] = [treedef]
     registers = 1
+    has_calls = False
 
     def add(look: Look, register: int, expected: object = None, size: int = 0) -> int:
         nonlocal registers
@@ -93,47 +115,61 @@ def write_shape(tree: Any, treedef: PyTreeDef) -> tuple[Any, ...]:
         looks.extend((look, register, id(expected), first, size))
         return first
 
-    def visit(register: int, value: Any) -> None:
-        # What is inside of a container is looked at in the order of the leaves.
+    # What is inside of a container is looked at in the order of the leaves.
+    waiting: list[tuple[int, Any, PyTreeDef]] = [(0, tree, treedef)]
+    while waiting:
+        register, value, structure = waiting.pop()
         kind = type(value)
-        if kind is tuple or kind is list or is_plain_namedtuple(kind):
-            first = add(Look.LIST if kind is list else Look.TUPLE, register, kind, len(value))
-            for i, child in enumerate(value):
-                visit(first + i, child)
+        seen = structure.node_data()
+        if seen is None:
+            if is_node_type(kind):
+                raise _Unsuited
+            add(Look.LEAF, register)
+            continue
+        expected, data = seen
+        if kind is not expected:
+            raise _Unsuited
+        node = node_type_of(kind)
+        values: Sequence[Any] = ()
+        places: Sequence[int] = ()
+        if value is None:
+            add(Look.SAME, register)
         elif kind is dict:
             keys = tuple(value)
-            if not all(type(k) is str for k in keys):
+            if not all(type(k) is str for k in keys) or sorted(keys) != list(data):
                 raise _Unsuited
             first = add(Look.DICT, register, keys, len(keys))
-            places = {k: first + i for i, k in enumerate(keys)}
-            for k in sorted(keys):
-                visit(places[k], value[k])
-        elif value is None:
-            add(Look.SAME, register)
+            place_of = {k: first + i for i, k in enumerate(keys)}
+            places, values = [place_of[k] for k in data], [value[k] for k in data]
+        elif node is None:
+            if kind is not tuple and kind is not list and not is_plain_namedtuple(kind):
+                raise _Unsuited
+            values = tuple(value)
+            look = Look.LIST if kind is list else Look.TUPLE
+            first = add(look, register, kind, len(values))
+            places = range(first, first + len(values))
+        elif node.fields is None:
+            has_calls = True
+            values, constant = node.flatten(value)
+            if type(values) is not tuple or type(constant) is tuple or constant is not data:
+                raise _Unsuited
+            # What the call gives goes into the first register.
+            held = (kind, node.flatten, constant)
+            first = 1 + add(Look.CALL, register, held, 1 + len(values))
+            places = range(first, first + len(values))
         else:
-            node = node_type_of(kind)
-            if node is None:
-                add(Look.LEAF, register)
-                return
-            if node.fields is None:
-                children, constant = node.flatten(value)
-                if type(children) is not tuple or type(constant) is tuple:
+            names, meta = node.fields
+            first = add(Look.FIELDS, register, (kind, *names, *meta), len(names) + len(meta))
+            for i, (name, constant) in enumerate(zip(meta, data)):
+                if getattr(value, name) is not constant:
                     raise _Unsuited
-                # What the call gives goes into the first register.
-                held = (kind, node.flatten, constant)
-                first = 1 + add(Look.CALL, register, held, 1 + len(children))
-                for i, child in enumerate(children):
-                    visit(first + i, child)
-                return
-            data, meta = node.fields
-            names = (kind, *data, *meta)
-            first = add(Look.FIELDS, register, names, len(names) - 1)
-            for i, name in enumerate(meta):
-                add(Look.SAME, first + len(data) + i, getattr(value, name))
-            for i, name in enumerate(data):
-                visit(first + i, getattr(value, name))
-
-    visit(0, tree)
+                add(Look.SAME, first + len(names) + i, constant)
+            values = [getattr(value, name) for name in names]
+            places = range(first, first + len(values))
+        parts = structure.children()
+        if len(values) != len(parts):
+            raise _Unsuited
+        waiting += [*zip(places, values, parts)][::-1]
     add(Look.FOUND, 0)
     words = [treedef.num_leaves, *looks]
-    return struct.pack(f"{len(words)}q", *words), treedef, tuple(keep)
+    return struct.pack(f"{len(words)}q", *words), treedef, tuple(keep), has_calls

@@ -179,6 +179,71 @@ def test_what_is_registered_later_is_no_leaf_any_more() -> None:
     assert pyjax.tree.leaves(late) == [7, 2]
 
 
+def test_named_tuples_that_are_registered_later() -> None:
+    class LatePair(namedtuple("LatePair", "left right")):
+        pass
+
+    late = [LatePair(1, 2)]
+    assert taught(late) and pyjax.tree.leaves(late) == [1, 2]
+    pyjax.tree_util.register_pytree_node(
+        LatePair, lambda p: ((p[1],), None), lambda _, c: LatePair(None, c[0])
+    )
+    assert pyjax.tree.leaves(late) == [2]
+
+
+def test_what_changes_between_two_looks_is_not_learnt() -> None:
+    """Python takes a tree apart, then its shape is written; a thread, or an attribute, may have
+    changed it meanwhile."""
+    old, new = {"a": 1, "c": [1, 2]}, {"a": 1, "b": 2, "c": [1, 2, 3]}
+    for before, after in [(old, new), (new, old), ([1], [1, 2]), ([[1]], [2]), ([2], [[1]])]:
+        for _ in range(8):
+            known_trees.learn(after, pyjax.tree.structure(before))  # type: ignore[misc]
+        found = known_trees.find(after)  # type: ignore[misc]
+        assert found is None or same(found, by_python(after))
+
+    class Growing:
+        calls = 0
+
+    def flatten(x: Growing) -> tuple[tuple[int, ...], str]:
+        Growing.calls += 1
+        return tuple(range(Growing.calls % 3)), "growing"
+
+    pyjax.tree_util.register_pytree_node(Growing, flatten, lambda _, __: Growing())
+    for _ in range(100):
+        leaves, structure = pyjax.tree.flatten([Growing()])
+        assert leaves == [*range(structure.num_leaves)]
+
+
+def test_functions_of_nodes_are_called_a_few_times_at_most() -> None:
+    calls = 0
+
+    class Named:
+        def __init__(self, inside: Any, name: str) -> None:
+            self.inside, self.name = inside, name
+
+    def flatten(x: Named) -> tuple[tuple[Any, ...], str]:
+        nonlocal calls
+        calls += 1
+        return (x.inside,), x.name if x.name.isdigit() else f"{x.name}.new"
+
+    pyjax.tree_util.register_pytree_node(Named, flatten, lambda name, c: Named(c[0], name))
+    for names, most in (["anew"], 1.2), ([str(i) for i in range(30)], 6):
+        trees = [Named(1, name) for name in names]
+        for tree in trees:
+            taught(tree)
+        calls = 0
+        for tree in trees * (30 // len(trees)):
+            pyjax.tree.flatten(tree)
+        assert calls <= 30 * most
+
+
+def test_deep_trees() -> None:
+    tree: Any = 1
+    for _ in range(400):
+        tree = [tree]
+    assert taught(tree) and pyjax.tree.leaves(tree) == [1]
+
+
 def test_classes_whose_metaclass_has_a_hash_of_its_own() -> None:
     class Meta(type):
         def __hash__(cls) -> int:
