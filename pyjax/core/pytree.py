@@ -24,7 +24,13 @@ from pyjax.core.tree_messages import (
     decode,
     encode,
 )
-from pyjax.core.tree_nodes import MOST_LEAF_TYPES, leaf_types, node_types, sorted_keys
+from pyjax.core.tree_nodes import (
+    MOST_LEAF_TYPES,
+    leaf_types,
+    node_types,
+    parts_of,
+    sorted_keys,
+)
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.on_first_use import on_first_use
 
@@ -448,7 +454,7 @@ def flatten_into(tree: Any, leaves: list[Any]) -> PyTreeDef:
         return NONE
     node = node_types.get(cls)
     if node is not None:
-        children, data = node.flatten(tree)
+        children, data = parts_of(node, tree)
         parts = tuple([flatten_into(c, leaves) for c in children])
         return _registered_node(cls, data, parts)
     if isinstance(tree, tuple) and hasattr(cls, "_fields"):
@@ -486,7 +492,7 @@ def flatten_one_level_or_none(tree: Any) -> tuple[Any, Iterable[Any], Any] | Non
         return cls, [tree[k] for k in keys], keys
     node = node_types.get(cls)
     if node is not None:
-        children, data = node.flatten(tree)
+        children, data = parts_of(node, tree)
         return cls, children, data
     if isinstance(tree, tuple) and hasattr(cls, "_fields"):
         return cls, tree, cls

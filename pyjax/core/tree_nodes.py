@@ -118,6 +118,29 @@ def node_type_of(cls: type) -> NodeType | None:
     return node_types.get(cls)
 
 
+def parts_of(node: NodeType, tree: Any) -> tuple[Iterable[Any], Any]:
+    """The children and the auxiliary data of a node.
+
+    Raises:
+      ValueError: its function gives something else.
+    """
+    given: Any = node.flatten(tree)
+    if type(given) is tuple and len(given) == 2 and type(given[0]) in _SEQUENCES:
+        return given
+    is_pair = isinstance(given, tuple | list) and len(given) == 2
+    if not is_pair or not isinstance(given[0], Iterable):
+        children = ", whose children are iterable" if is_pair else ""
+        raise new_error(
+            ValueError,
+            f"The function that flattens {node.cls.__name__} must return a pair "
+            f"(children, aux_data){children}, got {given!r:.80}.",
+            "It is what the class was registered with.",
+            "One child is a tuple, too: `return (x.child,), None`.",
+        )
+    return given[0], given[1]
+
+
+_SEQUENCES = frozenset({tuple, list})
 # Built-in containers are in the registry so that `type(x) in node_types` says "not a leaf".
 node_types[tuple] = node_types[list] = node_types[dict] = None
 

@@ -20,7 +20,7 @@ from pyjax.core.pytree import (
 from pyjax.core.pytree import PyTreeDef as PyTreeDef
 from pyjax.core.pytree import tree_flatten as tree_flatten
 from pyjax.core.pytree import tree_unflatten as tree_unflatten
-from pyjax.core.tree_nodes import is_node_type, node_type_of, register_node
+from pyjax.core.tree_nodes import is_node_type, node_type_of, parts_of, register_node
 
 T = TypeVar("T", bound=type)
 KeyEntry = Any
@@ -142,7 +142,7 @@ def _keyed_children(tree: Any) -> list[tuple[KeyEntry, Any]]:
     if node is not None:
         if node.flatten_with_keys is not None:
             return [(k, c) for k, c in node.flatten_with_keys(tree)[0]]
-        children = node.flatten(tree)[0]
+        children = parts_of(node, tree)[0]
         key_type = SequenceKey if cls.__name__ == "deque" else FlattenedIndexKey
         return [(key_type(i), c) for i, c in enumerate(children)]
     return [(GetAttrKey(f), getattr(tree, f)) for f in cls._fields]

@@ -2,10 +2,10 @@
 where its leaves are.
 
 A shape is a tuple: a text of 64-bit words for `tree_code`, the structure, what keeps the objects
-alive whose addresses are in the words, and whether functions are called. The words are the number of leaves and looks: an
-operation and four numbers. Looks work on registers, which hold objects; the first is the tree, and
-what is in a container comes behind, in the order in which looks find it. All that a register holds
-has a reference of its own, since attributes may run code of Python.
+alive whose addresses are in the words, and whether functions are called. The words are the number
+of leaves and looks: an operation and four numbers. Looks work on registers, which hold objects; the
+first is the tree, and what is in a container comes behind, in the order in which looks find it. All
+that a register holds has a reference of its own, since attributes may run code of Python.
 """
 
 from __future__ import annotations

@@ -218,3 +218,29 @@ def test_trees_that_differ_deep_inside_are_named():
             tu.tree_map(lambda x, y: x, first, other)
     with pytest.raises(ValueError, match=r"Structures differ at \['a'\]"):
         tu.tree_map(lambda x, y: x, first, {"a": (1, {"x": 2, "y": 3})})
+
+
+@pytest.mark.parametrize(
+    "given", [1, None, (1,), ((1,), None, 2), (1, None), (None, "aux"), "ab"], ids=repr
+)
+def test_functions_that_flatten_to_something_else(given):
+    class Wrong:
+        pass
+
+    tu.register_pytree_node(Wrong, lambda _: given, lambda aux, children: Wrong())
+    for flatten in (
+        tu.tree_leaves,
+        tu.tree_flatten_with_path,
+        lambda t: tu.tree_leaves(t, callable),
+    ):
+        with pytest.raises(ValueError, match=r"flattens Wrong must return a pair \(children, aux"):
+            flatten([Wrong()])
+
+
+def test_children_of_any_iterable():
+    class Parts:
+        def __init__(self, children):
+            self.children = children
+
+    tu.register_pytree_node(Parts, lambda p: [iter(p.children), None], lambda _, c: Parts(c))
+    assert tu.tree_leaves([Parts([1, 2]), Parts(())]) == [1, 2]
