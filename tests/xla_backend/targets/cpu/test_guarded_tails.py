@@ -2,6 +2,8 @@
 
 import re
 
+import numpy as np
+
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType
@@ -85,3 +87,41 @@ def test_a_scatter_reads_updates_that_it_takes() -> None:
     before, jump, behind = found.group().partition("br i1 %")
     assert jump and before.count("load ") == 1 and behind.count("load float") == 2
     assert "select" not in found.group() and "zext i32" in behind
+
+
+LOOP = """HloModule m
+  o { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] add(a, b) }
+  body {
+    s = (s32[], f32[1], s32[2,1], f32[2]) parameter(0)
+    k = s32[] get-tuple-element(s), index=0
+    x = f32[1] get-tuple-element(s), index=1
+    i = s32[2,1] get-tuple-element(s), index=2
+    u = f32[2] get-tuple-element(s), index=3
+    one = s32[] constant(1)
+    next = s32[] add(k, one)
+    y = f32[1] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+      scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=o
+    ROOT t = (s32[], f32[1], s32[2,1], f32[2]) tuple(next, y, i, u)
+  }
+  condition {
+    s = (s32[], f32[1], s32[2,1], f32[2]) parameter(0)
+    k = s32[] get-tuple-element(s), index=0
+    last = s32[] constant(3)
+    ROOT c = pred[] compare(k, last), direction=LT
+  }
+  ENTRY main {
+    x = f32[1] parameter(0)
+    i = s32[2,1] parameter(1)
+    u = f32[2] parameter(2)
+    zero = s32[] constant(0)
+    s = (s32[], f32[1], s32[2,1], f32[2]) tuple(zero, x, i, u)
+    w = (s32[], f32[1], s32[2,1], f32[2]) while(s), condition=condition, body=body
+    ROOT r = f32[1] get-tuple-element(w), index=1
+  }"""
+
+
+def test_registers_are_written_on_every_path() -> None:
+    """An array that a loop holds in registers becomes something, which is no store to jump over."""
+    x, places, updates = np.array([1], "f4"), np.array([[0], [-1]], "i4"), np.array([2, 8], "f4")
+    (result,) = compile(parse_module(LOOP)).execute([x, places, updates])
+    assert result.tolist() == [7]
