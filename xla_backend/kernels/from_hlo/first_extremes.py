@@ -26,7 +26,7 @@ _EXTREMES = {
 
 def direction_of(node: Instruction) -> ComparisonDirection | None:
     """How an element that is kept compares with one that comes later, if the reduction is such a
-    one: of a single dimension, along which positions count up from its initial position."""
+    one: of a single dimension, along which whole positions count up from its initial position."""
     if len(node.operands) != 4 or node.operands[1].opcode is not Opcode.IOTA:
         return None
     if attrs(node).dimensions != (attrs(node.operands[1]).dimension,):
@@ -34,7 +34,7 @@ def direction_of(node: Instruction) -> ComparisonDirection | None:
     start, place = node.operands[2:]
     if start.opcode is not Opcode.CONSTANT or place.opcode is not Opcode.CONSTANT:
         return None
-    if int(place.literal_array) > 0:
+    if not place.shape.element_type.is_integral or int(place.literal_array) > 0:
         return None
     for direction, extreme in _EXTREMES.items():
         worst = identity_of(extreme, start.shape.element_type)

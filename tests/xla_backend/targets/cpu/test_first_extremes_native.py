@@ -133,6 +133,30 @@ def test_others_are_compared_as_they_say(change: dict) -> None:
     assert comparisons(*program((400,), 0, "GT", **change)) > 5
 
 
+@pytest.mark.parametrize("type, start", [("f32", "inf"), ("c64", "(1, 2)")])
+def test_positions_that_are_no_integers_are_compared_as_they_say(type: str, start: str) -> None:
+    """What a position of another kind starts with may have no integer."""
+    body = f"""x = f32[3] parameter(0)
+        i = {type}[3] iota(), iota_dimension=0
+        w = f32[] constant(-inf)
+        z = {type}[] constant({start})
+        ROOT r = (f32[], {type}[]) reduce(x, i, w, z), dimensions={{0}}, to_apply=pick"""
+    reducer = f"""pick {{
+      x = f32[] parameter(0)
+      i = {type}[] parameter(1)
+      y = f32[] parameter(2)
+      j = {type}[] parameter(3)
+      takes = pred[] compare(x, y), direction=GT
+      v = f32[] select(takes, x, y)
+      p = {type}[] select(takes, i, j)
+      ROOT t = (f32[], {type}[]) tuple(v, p)
+    }}
+    """
+    x = np.array([1, 7, 3], np.float32)
+    place = check_native(module_of(body, reducer), [x]).run_arrays([x])[1]
+    assert place == 1
+
+
 @pytest.mark.parametrize("combiner", ["or", "maximum", "and", "minimum"])
 @pytest.mark.parametrize("dims, over", [((70000,), "0"), ((3, 5000), "1"), ((2, 40, 128), "1,2")])
 def test_any_and_all_of_long_rows_are_a_routine(
