@@ -38,8 +38,10 @@ HAS_CALLS = 3  # of a shape: whether looks call functions
 MOST_REGISTERS = 512
 _MOST_SHAPES = 16  # they are tried one after the other
 _MOST_WITH_CALLS = 4  # of these: each that does not fit may have called a function of the user's
-_MOST_WRITTEN = 32 * _MOST_SHAPES  # then there are too many kinds of trees
 _EVERY = 8  # of trees with a structure, one is looked at
+# When so many have been written there are many kinds of trees: half as many are looked at from then
+# on, and again when as many more have been.
+_MANY_WRITTEN = 32 * _MOST_SHAPES
 
 
 _SHAPES = "shapes"
@@ -69,7 +71,7 @@ class TreeTable(BoundedCache[Any, Any]):
     def learn(self, tree: Any, treedef: PyTreeDef) -> None:
         """Python has flattened a tree, whose structure is the one object for such."""
         self._seen += 1
-        if self._seen % _EVERY or self._written >= _MOST_WRITTEN:
+        if self._seen % (_EVERY << self._written // _MANY_WRITTEN):
             return
         self._written += 1
         try:

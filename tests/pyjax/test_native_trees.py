@@ -90,7 +90,8 @@ def native() -> Iterator[None]:
     f = pyjax.jit(lambda x: x + 1)
     for _ in range(3):  # native code is loaded by the second call
         f(jnp.arange(3.0))
-    assert known_trees.find is not None
+    assert known_trees.find is not None and known_trees.learn is not None
+    known_trees.learn.__self__.clear()  # type: ignore[attr-defined]  # other tests have many trees
     yield
 
 
@@ -106,6 +107,18 @@ def taught(tree: Any) -> bool:
         pyjax.tree.flatten(tree)
     assert known_trees.find is not None
     return known_trees.find(tree) is not None
+
+
+def test_many_kinds_of_trees_are_learnt_more_and_more_slowly() -> None:
+    assert known_trees.find is not None and known_trees.learn is not None
+    table: Any = known_trees.learn.__self__  # type: ignore[attr-defined]
+    for number in range(8 * 512 + 16 * 10):
+        pyjax.tree.flatten({f"key {number}": 0})
+    assert table._written == 512 + 10
+    late = {"late": [1, 2]}
+    for _ in range(32):
+        pyjax.tree.flatten(late)
+    assert known_trees.find(late) is not None
 
 
 def same(a: tuple[list[Any], Any], b: tuple[list[Any], Any]) -> bool:
