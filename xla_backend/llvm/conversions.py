@@ -93,6 +93,15 @@ def _from_half(w: FunctionWriter, half: str, value: str, ty: str) -> str:
     return wide
 
 
+def _one_from_half(w: FunctionWriter, value: str, raw: str) -> str:
+    """The same for one number on x86, by its bits. LLVM loads it into the lowest lane of whatever
+    a register holds, and so waits for what was computed there last; here all of it is written."""
+    lanes = w.cast("bitcast", "i64", w.cast("zext", "i16", raw, "i64"), "<4 x half>")
+    wide = w.extract("<4 x float>", w.cast("fpext", "<4 x half>", lanes, "<4 x float>"), 0)
+    w.narrow_of[wide] = value
+    return wide
+
+
 def round_to(w: FunctionWriter, t: P, ty: str, x: str) -> str:
     """f32 lanes rounded to nearest even values of t, subnormals included; NaN stays NaN."""
     if t is P.F8E8M0FNU:
@@ -208,7 +217,10 @@ def from_memory(w: FunctionWriter, t: P, n: int, raw: str) -> str:
         return _wrap(w, t, ty, raw)  # the upper bits of a stored sub-byte integer mean nothing
     if t is P.F16 and w.target.has_half:
         half = vector("half", n)
-        return _from_half(w, half, w.cast("bitcast", raw_ty, raw, half), ty)
+        value = w.cast("bitcast", raw_ty, raw, half)
+        if n == 1 and w.target.is_x86:
+            return _one_from_half(w, value, raw)
+        return _from_half(w, half, value, ty)
     if t is P.BF16 and w.target.has_bfloat:
         narrow = vector("bfloat", n)
         return w.cast("fpext", narrow, w.cast("bitcast", raw_ty, raw, narrow), ty)
