@@ -52,6 +52,8 @@ from xla_backend.targets.cpu.routines.transpose_writing import make_places, writ
 _HALVES = ((0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
 _ALTERNATE = ((0, 1, 4, 5, 8, 9, 12, 13), (2, 3, 6, 7, 10, 11, 14, 15))
 _PART = vector("i8", PART)
+# Bytes of units that are copied as memory is.
+_LONG_UNIT = 1 << 12
 
 
 # -- squares ---------------------------------------------------------------------------------------
@@ -544,8 +546,20 @@ def _rows(task: Task) -> None:
     with w.loop("0", task.along) as down, w.loop("0", task.across) as right:
         place = w.gep("i8", task.target(right.index), w.imul(down.index, unit))
         there = w.gep("i8", task.source(down.index), w.imul(right.index, unit))
-        _ask_for_all(task, there, unit)
-        write(task, place, there, unit)
+
+        def copied() -> list[str]:
+            copy_bytes(w, place, there, unit)
+            return []
+
+        def written() -> list[str]:
+            _ask_for_all(task, there, unit)
+            write(task, place, there, unit)
+            return []
+
+        # The processor itself asks for what is that long, and to ask for every line takes longer.
+        long = w.cmp("sge", "i64", unit, str(_LONG_UNIT))
+        within = w.op("xor", "i1", task.past, "true")
+        w.if_else(w.op("and", "i1", long, within), [], copied, written)
 
 
 def _ask_for_all(task: Task, place: str, size: str) -> None:

@@ -228,6 +228,15 @@ def test_units(unit):
             assert check((*shape, unit), (*permutation, len(shape)), 1, change=change)
 
 
+@pytest.mark.parametrize("unit", [4095, 4097, 13500])
+def test_units_of_about_a_page_and_more(unit):
+    """Long ones are copied as memory is."""
+    assert plan((5, 7, unit), (1, 0, 2), 1).routine == "transpose_rows"
+    for change in (lambda found: found, past_caches):
+        assert check((5, 7, unit), (1, 0, 2), 1, change=change)
+        assert check((3, 4, 2, unit), (2, 1, 0, 3), 1, change=change)
+
+
 @pytest.mark.parametrize("unit", [128, 256, 1024])
 def test_units_of_whole_lines_go_past_the_caches(unit):
     """Heads of attention, say: what the caches hold is left to code for the sizes."""
