@@ -152,9 +152,10 @@ def write_shape(tree: Any, treedef: PyTreeDef) -> tuple[Any, ...]:
             places = range(first, first + len(values))
         elif node.fields is None:
             has_calls = True
-            values, constant = node.flatten(value)
-            if type(values) is not tuple or type(constant) is tuple or constant is not data:
+            children, constant = node.flatten(value)
+            if type(children) is not tuple or type(constant) is tuple or constant is not data:
                 raise _Unsuited
+            values = children
             # What the call gives goes into the first register.
             held = (kind, node.flatten, constant)
             first = 1 + add(Look.CALL, register, held, 1 + len(values))
