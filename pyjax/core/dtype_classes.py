@@ -287,6 +287,12 @@ def to_inexact_dtype(dtype: Any) -> Any:
     """
     if issubdtype(dtype, np.inexact):
         return dtype
+    if is_extended(dtype):
+        raise new_error(
+            TypeError,
+            f"no floating dtype goes with {dtype}: keys and the like are no numbers.",
+            "Compute with what is drawn from a key, as pyjax.random.uniform(key) is.",
+        )
     dtype = np.dtype(dtype)
     wide = dtype.kind in "iu" and dtype.itemsize == 8
     return canonicalize_dtype(np.float64 if wide else np.float32)

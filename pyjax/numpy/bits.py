@@ -35,7 +35,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     shifts = _shifts(bitorder)
     if axis is None:
         a, axis = ravel(a), 0
-    bits = a if a.dtype == np.bool_ else lax.ne(a, np.zeros((), a.dtype))
+    bits = util.truth(a)
     bits = moveaxis(util.convert(bits, np.dtype(np.uint8)), axis, -1)
     n = bits.shape[-1]
     extra = -n % 8

@@ -120,7 +120,7 @@ def _reduce(
             )
     compute = _computation_dtype(kind, result)
     if kind.boolean and a.dtype != np.bool_:
-        a = lax.ne(a, np.zeros((), a.dtype))
+        a = util.truth(a)
     elif a.dtype != compute or dtypes.is_weakly_typed(a):
         if is_complex(a) and not dtypes.issubdtype(compute, np.complexfloating):
             a = lax.real(a)
@@ -318,8 +318,7 @@ def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Arr
     Array([2, 1], dtype=int32)
     """
     a = util.ensure_arraylike("count_nonzero", a)
-    mask = a if a.dtype == np.bool_ else lax.ne(a, np.zeros((), a.dtype))
-    return sum(mask, axis, dtypes.canonicalize_dtype(np.int64), None, keepdims)
+    return sum(util.truth(a), axis, dtypes.canonicalize_dtype(np.int64), None, keepdims)
 
 
 # ---------------------------------------------------------------------------------------------

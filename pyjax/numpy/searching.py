@@ -95,7 +95,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
             ValueError,
             "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(x).nonzero() instead.",
         )
-    mask = a if a.dtype == np.bool_ else lax.ne(a, np.zeros((), a.dtype))
+    mask = util.truth(a)
     index_type = dtypes.canonicalize_dtype(np.int64)
     if size is None:
         concrete = util.concrete_or_none(mask)

@@ -76,7 +76,7 @@ def _to_bool(x: Any) -> Any:
     x = util.as_array(x)
     if x.dtype == np.bool_:
         return x
-    return util.as_weak_as_scalars(lax.ne(x, np.zeros((), x.dtype)), x)
+    return util.as_weak_as_scalars(util.truth(x), x)
 
 
 def _zero(x: Any) -> np.ndarray:

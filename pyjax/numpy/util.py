@@ -646,6 +646,20 @@ def concretization_error(x: Any, explanation: str) -> Exception:
     )
 
 
+def truth(a: Any) -> Any:
+    """Which elements of an array are true: those that are not zero."""
+    dtype = a.dtype
+    if dtype == np.bool_:
+        return a
+    if dtypes.is_extended(dtype):
+        fail(
+            TypeError,
+            f"elements of dtype {dtype} are neither true nor false.",
+            "Compare them with `==`, or draw truth values with pyjax.random.bernoulli(key).",
+        )
+    return lax.ne(a, np.zeros((), dtype))
+
+
 def origin_of(x: Any) -> str | None:
     """Of a tracer: which function is being traced, and which argument it depends on."""
     return x.origin() if isinstance(x, Tracer) else None
