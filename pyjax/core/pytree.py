@@ -7,9 +7,10 @@ flattening is on the path of every transformed call. Layer: core.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterable
 from operator import itemgetter
-from types import BuiltinFunctionType, FunctionType, NoneType
+from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
 from pyjax.core.errors import new_error
@@ -344,8 +345,8 @@ _nested_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
 _dict_defs: BoundedCache[tuple[str, ...], PyTreeDef] = BoundedCache(_structures)
 _STRINGS = frozenset({str})
 # Auxiliary data of dataclasses that are the same objects from tree to tree, as a rule, and keep
-# nothing alive.
-_SAME = frozenset({str, int, bool, NoneType, BuiltinFunctionType})
+# nothing alive; functions beside them.
+_SAME = frozenset({str, int, bool, NoneType})
 # From so many trees of a structure on, a function is written for it (some 3 us for each node).
 _OFTEN = 64
 
@@ -374,11 +375,26 @@ def _registered_node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> Py
     keeps."""
     parts = data if type(data) is tuple else (data,)
     for value in parts:
-        kind = type(value)
-        if kind not in _SAME and not (kind is FunctionType and value.__closure__ is None):
+        if type(value) not in _SAME and not _is_of_a_module(value):
             return PyTreeDef(cls, data, children)
     key = (*map(id, children), cls, type(data), *map(id, parts))
     return _node_under(key, cls, data, children)
+
+
+def _is_of_a_module(value: Any) -> bool:
+    """Whether it is a function that keeps nothing alive but its module, or that this keeps."""
+    kind = type(value)
+    if kind is BuiltinFunctionType:  # `array.sum` is one, too
+        return type(value.__self__) is ModuleType
+    if kind is not FunctionType:
+        return False
+    module = sys.modules.get(value.__module__)
+    if module is None:
+        return False
+    if vars(module).get(value.__name__) is value:
+        return True
+    holds = value.__closure__ or value.__defaults__ or value.__kwdefaults__ or value.__dict__
+    return value.__globals__ is vars(module) and not holds
 
 
 def _node_under(key: Any, cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import sys
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +21,7 @@ from pyjax.native.c_api import is_usable
 pytestmark = pytest.mark.skipif(not is_usable(), reason="calls are Python on this build")
 
 Pair = namedtuple("Pair", "left right")
+_double = lambda x: 2 * x
 
 
 @pyjax.tree_util.register_dataclass
@@ -68,6 +70,7 @@ KNOWN = {
     "named tuples": (Pair(1, Pair([2], None)), Pair((), 3)),
     "dataclasses": [Layer(1, Layer(2, None)), Layer({"x": 3}, 4, "other")],
     "functions as auxiliary data": [Layer(1, 2, len), Layer(3, 4, namedtuple)],
+    "functions of pyjax and lambdas": [Layer(1, 2, jnp.tanh), Layer(3, 4, _double)],
     "registered by functions": [Box(1, Box(2, None)), {"a": Box(extra="name")}],
     "one": 1,
     "none": None,
@@ -248,6 +251,33 @@ def test_functions_of_nodes_are_called_a_few_times_at_most() -> None:
         for tree in trees * (30 // len(trees)):
             pyjax.tree.flatten(tree)
         assert calls <= 30 * most
+
+
+def test_functions_as_auxiliary_data_keep_nothing_alive() -> None:
+    def of_defaults(held: Leaf) -> Any:
+        return lambda x, y=held: y
+
+    def of_attributes(held: Leaf) -> Any:
+        function = lambda x: x
+        function.held = held  # type: ignore[attr-defined]
+        return function
+
+    def of_globals(held: Leaf) -> Any:
+        names: dict[str, Any] = {"held": held}
+        exec("def function(x): return held", names)
+        return names["function"]
+
+    def of_builtin(held: Leaf) -> Any:
+        return [held].index
+
+    for make in (of_defaults, of_attributes, of_globals, of_builtin):
+        held = Leaf()
+        gone = weakref.ref(held)
+        for _ in range(20):
+            pyjax.tree.leaves(Layer(1, 2, make(held)))
+        del held
+        gc.collect()
+        assert gone() is None, make
 
 
 def test_deep_trees() -> None:
