@@ -87,7 +87,8 @@ def convolution_length(prime: int) -> int:
 
 
 def _is_smooth(n: int, most: int) -> bool:
-    return all(radix in (4, 8) or radix <= most for radix in factors(n) or (most + 1,))
+    found = factors(n)
+    return found is not None and all(radix in (4, 8) or radix <= most for radix in found)
 
 
 @lru_cache(maxsize=256)

@@ -93,6 +93,17 @@ def test_large_primes_are_the_host_s(shape, rank, kind):
     np.testing.assert_allclose(y, expected(kind, x, shape, rank), atol=1e-12)
 
 
+@pytest.mark.parametrize("prime", [2063, 2137])
+def test_convolutions_of_large_primes_have_lengths_with_factors(prime):
+    """No length of twice the prime may count as one that has nothing but small factors because it
+    has none that the routines know."""
+    assert fft_plan.factors(fft_plan.convolution_length(prime)) is not None
+    executable, x = program("FFT", "c128", (16, prime), 1)
+    assert steps_of(executable, Library)
+    (y,) = executable.run_arrays([x])
+    np.testing.assert_allclose(y, np.fft.fft(x), atol=1e-10)
+
+
 @pytest.mark.parametrize(
     "kind, shape, steps",
     [
