@@ -44,6 +44,20 @@ class WeakIdentityTable:
         # function in Python may be interrupted there by a signal handler, and the interrupt lost.
         entries[number] = (weakref.ref(key, partial(entries.pop, number)), value)
 
+    def set_default(self, key: Any, value: Any) -> Any:
+        """What is remembered of an object: `value`, if another thread has set nothing meanwhile.
+
+        Raises:
+          TypeError: the object cannot be held weakly.
+        """
+        entries, number = self._entries, id(key)
+        entry = (weakref.ref(key, partial(entries.pop, number)), value)
+        kept = entries.setdefault(number, entry)
+        if kept[0]() is key:
+            return kept[1]
+        entries[number] = entry  # it was of an object that is gone
+        return value
+
 
 class PerFunction(Generic[Value]):
     """One thing for each function as it is now, held weakly with it.
@@ -72,9 +86,13 @@ class PerFunction(Generic[Value]):
         code = fun.__code__ if type(fun) is FunctionType else None
         if found is not None and found[0] is code:
             return found[1]
-        made = self._make()
+        made = (code, self._make())
         try:
-            self._table.set(fun, (code, made))
+            if found is None:  # threads that ask at once get the same
+                kept = self._table.set_default(fun, made)
+                if kept[0] is code:
+                    return kept[1]
+            self._table.set(fun, made)
         except TypeError:
             pass  # it cannot be held weakly
-        return made
+        return made[1]
