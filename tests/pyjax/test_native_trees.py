@@ -90,12 +90,15 @@ OF_PYTHON = {
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
+    before = pyjax.config.jax_native_dispatch
+    pyjax.config.update("jax_native_dispatch", True)
     f = pyjax.jit(lambda x: x + 1)
     for _ in range(3):  # native code is loaded by the second call
         f(jnp.arange(3.0))
     assert known_trees.find is not None and known_trees.learn is not None
     known_trees.learn.__self__.clear()  # type: ignore[attr-defined]  # other tests have many trees
     yield
+    pyjax.config.update("jax_native_dispatch", before)
 
 
 def by_python(tree: Any) -> tuple[list[Any], Any]:
