@@ -70,31 +70,27 @@ def _unique(option: str) -> Call:
     return lambda xp, x: xp.unique(x, **{f"return_{option}": True})
 
 
+_ALONG_AN_AXIS = {"cumsum": _ALL, "cumprod": _ALL, "argmax": _ORDERED, "argmin": _ORDERED}
+_OVER_AXES = {"sum": _ALL, "mean": _ALL, "max": _ORDERED, "min": _ORDERED}
+
+
 def _axis_rows() -> list[Comparison]:
     """Functions along one axis, and along each set of axes."""
-    found = []
-    for rank in (1, 2, 3):
-        for axis in range(rank):
-            for name, dtypes in (
-                ("cumsum", _ALL),
-                ("cumprod", _ALL),
-                ("argmax", _ORDERED),
-                ("argmin", _ORDERED),
-            ):
-                title = f"{name}, axis {axis} of {rank}"
-                found.append(Comparison(title, _along(name, axis), of_rank(rank), dtypes))
-    for rank in (2, 3, 4):
-        for count in range(1, rank + 1):
-            for axes in itertools.combinations(range(rank), count):
-                for name, dtypes in (
-                    ("sum", _ALL),
-                    ("mean", _ALL),
-                    ("max", _ORDERED),
-                    ("min", _ORDERED),
-                ):
-                    title = f"{name}, axes {','.join(map(str, axes))} of {rank}"
-                    found.append(Comparison(title, _along(name, axes), of_rank(rank), dtypes))
-    return found
+    places = [
+        (_ALONG_AN_AXIS, axis, f"axis {axis} of {rank}", rank)
+        for rank in (1, 2, 3)
+        for axis in range(rank)
+    ] + [
+        (_OVER_AXES, axes, f"axes {','.join(map(str, axes))} of {rank}", rank)
+        for rank in (2, 3, 4)
+        for count in range(1, rank + 1)
+        for axes in itertools.combinations(range(rank), count)
+    ]
+    return [
+        Comparison(f"{name}, {title}", _along(name, axis), of_rank(rank), dtypes)
+        for functions, axis, title, rank in places
+        for name, dtypes in functions.items()
+    ]
 
 
 def _transposes() -> list[Comparison]:

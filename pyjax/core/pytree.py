@@ -1,8 +1,7 @@
 """Pytrees: PyTreeDef, flatten and unflatten. The registry of node types is `core/tree_nodes.py`.
 
 Functions over pytrees (map, reduce, transpose, paths) are in `core/tree_util.py`. Written for
-speed:
-flattening is on the path of every transformed call. Layer: core.
+speed: flattening is on the path of every transformed call. Layer: core.
 """
 
 from __future__ import annotations

@@ -71,7 +71,6 @@ def _write_matches(module: ModuleWriter) -> None:
     params = [("ptr", n) for n in names]
     f = Writer(module, "pyjax.matches", params, "i1")
     w = f.w
-    size, key, value = w.alloca("i64"), w.alloca("ptr"), w.alloca("ptr")
     head, following, no, wrong = "head", "following", "no", "wrong"
     start = w.new_label("start")
     w.br(start)
@@ -169,29 +168,11 @@ def _write_matches(module: ModuleWriter) -> None:
         bits = w.cast("bitcast", "double", f.python("PyFloat_AsDouble", item), "i64")
         w.cond_br(w.cmp("eq", "i64", bits, c), following, no)
 
-    for guard_of, prefix in ((Guard.TUPLE, "PyTuple"), (Guard.LIST, "PyList")):
-        with f.block(cases[guard_of]):
-            f.require(f.same(f.type_of(item), expected), no)
-            f.require(w.cmp("eq", "i64", f.python(f"{prefix}_Size", item), d), no)
-            with w.loop(0, d) as loop:
-                child = f.python(f"{prefix}_GetItem", item, loop.index)
-                w.store("ptr", child, w.gep("ptr", "%registers", w.iadd(c, loop.index)))
-            w.br(following)
-    with f.block(cases[Guard.DICT]):
-        f.require(f.same(f.type_of(item), f.word("%facts", Fact.DICT, "ptr")), no)
-        f.require(w.cmp("eq", "i64", f.python("PyDict_Size", item), d), no)
-        w.store("i64", "0", size)
-        with w.loop(0, d) as loop:
-            more = f.python("PyDict_Next", item, size, key, value)
-            f.require(w.cmp("ne", "i32", more, "0"), no)
-            wanted = f.python("PyTuple_GetItem", expected, loop.index)
-            equal = f.own(
-                "pyjax.equal", "i1", ("ptr", "%facts"), ("ptr", w.load("ptr", key)), ("ptr", wanted)
-            )
-            f.require(equal, no)
-            child = w.load("ptr", value)
-            w.store("ptr", child, w.gep("ptr", "%registers", w.iadd(c, loop.index)))
-        w.br(following)
+    def take(number: str, child: str) -> None:
+        w.store("ptr", child, w.gep("ptr", "%registers", w.iadd(c, number)))
+
+    containers = (cases[Guard.TUPLE], cases[Guard.LIST], cases[Guard.DICT])
+    f.look_into(containers, item, expected, d, take, (following, no))
     with f.block(cases[Guard.SAME]):
         w.cond_br(f.same(item, expected), following, no)
     with f.block(cases[Guard.TEXT]):

@@ -4,7 +4,7 @@ are, and a writer of functions that call Python."""
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyjax.native.c_api import FUNCTIONS, OBJECT_TYPE
@@ -102,6 +102,42 @@ class Writer:
         with self.w.scope():
             self.w.label(label)
             yield
+
+    def look_into(
+        self,
+        cases: tuple[str, str, str],
+        item: str,
+        expected: str,
+        count: str,
+        take: Callable[[str, str], None],
+        ends: tuple[str, str],
+    ) -> None:
+        """The blocks of a tuple, of a list and of a dict, at the labels `cases`: whether an object
+        is of the type that is expected (a dict: has the keys of that tuple, in this order), with so
+        many objects in it. `take(number, object)` gets each. Then, and if it is not, control goes
+        to one of `ends`."""
+        w = self.w
+        following, no = ends
+        size, key, value = w.alloca("i64"), w.alloca("ptr"), w.alloca("ptr")
+        for label, prefix in zip(cases, ("PyTuple", "PyList")):
+            with self.block(label):
+                self.require(self.same(self.type_of(item), expected), no)
+                self.require(w.cmp("eq", "i64", self.python(f"{prefix}_Size", item), count), no)
+                with w.loop(0, count) as loop:
+                    take(loop.index, self.python(f"{prefix}_GetItem", item, loop.index))
+                w.br(following)
+        with self.block(cases[2]):
+            self.require(self.same(self.type_of(item), self.word("%facts", Fact.DICT, "ptr")), no)
+            self.require(w.cmp("eq", "i64", self.python("PyDict_Size", item), count), no)
+            w.store("i64", "0", size)
+            with w.loop(0, count) as loop:
+                more = self.python("PyDict_Next", item, size, key, value)
+                self.require(w.cmp("ne", "i32", more, "0"), no)
+                wanted = self.python("PyTuple_GetItem", expected, loop.index)
+                pair = [("ptr", w.load("ptr", key)), ("ptr", wanted)]
+                self.require(self.own("pyjax.equal", "i1", ("ptr", "%facts"), *pair), no)
+                take(loop.index, w.load("ptr", value))
+            w.br(following)
 
     def each(self, count: str, table: str) -> Iterator[tuple[str, str]]:
         """Numbers below a count with the objects in a table, where there are some."""

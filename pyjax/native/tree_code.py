@@ -20,7 +20,7 @@ def _write_taken_apart(module: ModuleWriter) -> None:
     w = f.w
     registers, leaves = (w.alloca("ptr", MOST_REGISTERS) for _ in range(2))
     used, found, result = w.alloca("i64"), w.alloca("i64"), w.alloca("ptr")
-    size, key, value = w.alloca("i64"), w.alloca("ptr"), w.alloca("ptr")
+    argument = w.alloca("ptr")
     known = w.alloca("ptr")  # the type of the last leaf
     w.store("i64", "0", used)
     w.store("i64", "0", found)
@@ -69,25 +69,9 @@ def _write_taken_apart(module: ModuleWriter) -> None:
             w.store("ptr", item, w.gep("ptr", leaves, at))
             w.store("i64", w.iadd(at, 1), found)
             w.br(following)
-    for case, prefix in ((Look.TUPLE, "PyTuple"), (Look.LIST, "PyList")):
-        with f.block(cases[case]):
-            f.require(f.same(f.type_of(item), expected), no)
-            f.require(w.cmp("eq", "i64", f.python(f"{prefix}_Size", item), count), no)
-            with w.loop(0, count) as loop:
-                borrow(f.python(f"{prefix}_GetItem", item, loop.index))
-            w.br(following)
-    with f.block(cases[Look.DICT]):
-        f.require(f.same(f.type_of(item), f.word("%facts", Fact.DICT, "ptr")), no)
-        f.require(w.cmp("eq", "i64", f.python("PyDict_Size", item), count), no)
-        w.store("i64", "0", size)
-        with w.loop(0, count) as loop:
-            more = f.python("PyDict_Next", item, size, key, value)
-            f.require(w.cmp("ne", "i32", more, "0"), no)
-            wanted = f.python("PyTuple_GetItem", expected, loop.index)
-            pair = [("ptr", w.load("ptr", key)), ("ptr", wanted)]
-            f.require(f.own("pyjax.equal", "i1", ("ptr", "%facts"), *pair), no)
-            borrow(w.load("ptr", value))
-        w.br(following)
+    containers = (cases[Look.TUPLE], cases[Look.LIST], cases[Look.DICT])
+    take = lambda number, child: borrow(child)
+    f.look_into(containers, item, expected, count, take, (following, no))
     with f.block(cases[Look.FIELDS]):
         f.require(f.same(f.type_of(item), f.python("PyTuple_GetItem", expected, "0")), no)
         with w.loop(0, count) as loop:
@@ -99,9 +83,9 @@ def _write_taken_apart(module: ModuleWriter) -> None:
         w.br(following)
     with f.block(cases[Look.CALL]):
         f.require(f.same(f.type_of(item), f.python("PyTuple_GetItem", expected, "0")), no)
-        w.store("ptr", item, value)
+        w.store("ptr", item, argument)
         flatten = f.python("PyTuple_GetItem", expected, "1")
-        given = f.python("PyObject_Vectorcall", flatten, value, "1", "null")
+        given = f.python("PyObject_Vectorcall", flatten, argument, "1", "null")
         f.require(w.cmp("ne", "ptr", given, "null"), no)
         hold(given)  # goes with the others
         tuples = f.word("%facts", Fact.TUPLE, "ptr")

@@ -108,20 +108,21 @@ def _find(
     if structure is None or shape is None:
         return _find_for_axes(closed, name, client, options, own)
     key = (structure, client, options)
-    at_hand = own is not None and _is_new(key)
-    if at_hand and own is not None and (found := own()) is not None:
+    at_hand, found = _first_met(key, own)
+    if found is not None:
         return found
     maker = _makers.make(key, lambda: _compile(closed, structure, name, client, options, at_hand))
     executable = None if maker is None else maker(_size(shape))
     return None if executable is None else Generic(executable)
 
 
-def _is_new(key: Any) -> bool:
-    """Whether a program is met for the first time."""
-    if _met.find(key):
-        return False
+def _first_met(key: Any, own: Callable[[], T | None] | None) -> tuple[bool, T | None]:
+    """Whether a program is met for the first time, where that makes a difference, and what `own`
+    finds then."""
+    if own is None or _met.find(key):
+        return False, None
     _met.put(key, True)
-    return True
+    return True, own()
 
 
 def _find_for_axes(
@@ -150,8 +151,8 @@ def _find_for_axes(
 
     # Options decide how random bits are made.
     key = (axes.structure, client, options, trace_context())
-    at_hand = own is not None and _is_new(key)
-    if at_hand and own is not None and (found := own()) is not None:
+    at_hand, found = _first_met(key, own)
+    if found is not None:
         return found
 
     def compile_it() -> AxesMaker | None:

@@ -187,6 +187,7 @@ class LoopBuilder:
         attributes: Any = None,
         bounds: tuple[int, int] | None = None,
     ) -> Value:
+        # As `_emit` does it, without a function for each of the many operations.
         operands = tuple(operands)
         key = (opcode, type, operands, attributes, bounds)
         found = self._memo.get(key)

@@ -51,17 +51,20 @@ class Parameter:
         return self.name
 
 
-class FloorDiv:
-    """index // divisor, divisor > 1, index >= 0."""
+class _Quotient:
+    """What is computed of an index and a divisor above 1; the index is not negative."""
 
     __slots__ = ("index", "divisor", "_bounds", "_hash")  # noqa: RUF023 (written in this order)
 
     def __init__(self, index: Index, divisor: int) -> None:
         self.index = index
         self.divisor = divisor
-        low, high = index.bounds
-        self._bounds = low // divisor, high // divisor
-        self._hash = hash((FloorDiv, index, divisor))
+        self._bounds = self._within(*index.bounds)
+        self._hash = hash((type(self), index, divisor))
+
+    def _within(self, low: int, high: int) -> tuple[int, int]:
+        """Its bounds, for those of the index."""
+        raise NotImplementedError
 
     @property
     def depth(self) -> int:
@@ -73,7 +76,7 @@ class FloorDiv:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            isinstance(other, FloorDiv)
+            isinstance(other, type(self))
             and self.divisor == other.divisor
             and self.index == other.index
         )
@@ -81,36 +84,26 @@ class FloorDiv:
     def __hash__(self) -> int:
         return self._hash
 
+
+class FloorDiv(_Quotient):
+    """index // divisor."""
+
+    __slots__ = ()
+
+    def _within(self, low: int, high: int) -> tuple[int, int]:
+        return low // self.divisor, high // self.divisor
+
     def __repr__(self) -> str:
         return f"({self.index}) // {self.divisor}"
 
 
-class Mod:
-    """index % divisor, divisor > 1, index >= 0."""
+class Mod(_Quotient):
+    """index % divisor."""
 
-    __slots__ = ("index", "divisor", "_bounds", "_hash")  # noqa: RUF023 (written in this order)
+    __slots__ = ()
 
-    def __init__(self, index: Index, divisor: int) -> None:
-        self.index = index
-        self.divisor = divisor
-        self._bounds = 0, min(divisor - 1, index.bounds[1])
-        self._hash = hash((Mod, index, divisor))
-
-    @property
-    def depth(self) -> int:
-        return self.index.depth
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        return self._bounds
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Mod) and self.divisor == other.divisor and self.index == other.index
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
+    def _within(self, low: int, high: int) -> tuple[int, int]:
+        return 0, min(self.divisor - 1, high)
 
     def __repr__(self) -> str:
         return f"({self.index}) % {self.divisor}"

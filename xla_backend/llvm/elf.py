@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 _MAGIC = b"\x7fELF\x02\x01"
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELOCATION = struct.Struct("<QIIq")
+SECTION_FORMAT = struct.Struct("<IIQQQQIIQQ")
+SYMBOL_FORMAT = struct.Struct("<IBBHQQ")
+RELOCATION_FORMAT = struct.Struct("<QIIq")
 _SYMTAB, _RELA, _REL = 2, 4, 9
 _LOCAL = 0
 X86_64 = 62
@@ -59,7 +59,7 @@ class ElfObject:
         _, self.machine, _, _, _, table, _, _, _, _, width, count, _ = _HEADER.unpack_from(data)
         self.data = data
         self.is_plain = True
-        rows = [_SECTION.unpack_from(data, table + i * width) for i in range(count)]
+        rows = [SECTION_FORMAT.unpack_from(data, table + i * width) for i in range(count)]
         self.sections = [
             Section(kind, flags, offset, size, alignment, [])
             for _, kind, flags, _, offset, size, _, _, alignment, _ in rows
@@ -77,10 +77,10 @@ class ElfObject:
                         section,
                         value,
                     )
-                    for name, info, _, section, value, _ in _SYMBOL.iter_unpack(content)
+                    for name, info, _, section, value, _ in SYMBOL_FORMAT.iter_unpack(content)
                 ]
             elif kind == _RELA:
-                self.sections[target].relocations.extend(_RELOCATION.iter_unpack(content))
+                self.sections[target].relocations.extend(RELOCATION_FORMAT.iter_unpack(content))
             elif kind == _REL:
                 self.is_plain = False
 

@@ -141,7 +141,7 @@ def _fields(made: type) -> list[str]:
         return list(made._fields)
     if dataclasses.is_dataclass(made):
         return [f.name for f in dataclasses.fields(made) if f.init]
-    slots: tuple[str, ...] = vars(made)["__slots__"]
+    slots = [name for kind in reversed(made.__mro__) for name in vars(kind).get("__slots__", ())]
     return [name for name in slots if not name.startswith("_")]
 
 

@@ -11,10 +11,10 @@ so that its elements lie side by side.
 from __future__ import annotations
 
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.bit_counts import leading_zeros
 from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.types import mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.key_sort import leading_zeros
 from xla_backend.targets.cpu.routines.ordered_keys import (
     decode,
     encode,

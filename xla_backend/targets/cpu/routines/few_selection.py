@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.bit_counts import first_one
 from xla_backend.llvm.types import const, mask_of, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
@@ -194,7 +195,6 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
     end = w.iadd(first, w.op("and", "i64", w.isub(n, first), str(-_LANES)))
     wide = vector(ty, _LANES)
     flips = w.splat(wide, flip)
-    module.declare("llvm.cttz.i64", "i64", ["i64", "i1"])
     with w.loop(first, end, _LANES, [(ty, last)]) as loop:
         (last,) = loop.carried
         at = loop.index
@@ -204,8 +204,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
 
         def one(carried: list[str], at: str = at) -> list[str]:
             left, last = carried
-            lane = w.value(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
-            last = put_if_before(w.iadd(at, lane), last)
+            last = put_if_before(w.iadd(at, first_one(w, "i64", left, is_there=True)), last)
             return [w.op("and", "i64", left, w.isub(left, 1)), last]
 
         more = lambda carried: w.cmp("ne", "i64", carried[0], "0")

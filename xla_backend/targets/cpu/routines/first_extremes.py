@@ -16,6 +16,7 @@ from functools import partial, reduce
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
+from xla_backend.llvm.bit_counts import first_one
 from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.types import const, mask_of, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
@@ -140,9 +141,7 @@ def _emit_search(module: ModuleWriter, t: P, extreme: str) -> str:
     w.cond_br(inside, done, rest)
     w.label(done)
     with w.scope():
-        module.declare(f"llvm.cttz.{bits}", bits, [bits, "i1"])
-        lane = w.value(f"call {bits} @llvm.cttz.{bits}({bits} {hits}, i1 true)")
-        lane = lane if bits == "i64" else w.cast("zext", bits, lane, "i64")
+        lane = first_one(w, bits, hits, is_there=True)
         w.ret("i64", w.iadd(w.isub(end, r.lanes), lane))
     w.label(rest)
     last = w.isub("%n", 1)
@@ -157,7 +156,7 @@ def _emit_search(module: ModuleWriter, t: P, extreme: str) -> str:
     def of_last_vector() -> list[str]:
         """Which begins earlier: what it shares with the one before is not wanted."""
         begin = w.isub("%n", r.lanes)
-        return [w.imin(w.iadd(begin, _first_lane(w, bits, found(begin))), last)]
+        return [w.imin(w.iadd(begin, first_one(w, bits, found(begin))), last)]
 
     if r.lanes > 1:
         fits = w.cmp("sge", "i64", "%n", str(r.lanes))
@@ -166,13 +165,6 @@ def _emit_search(module: ModuleWriter, t: P, extreme: str) -> str:
         (place,) = one_by_one()
     w.ret("i64", place)
     return name
-
-
-def _first_lane(w: FunctionWriter, bits: str, hits: str) -> str:
-    """The first lane of a mask, as the bits of an integer; how many there are where it has none."""
-    w.module.declare(f"llvm.cttz.{bits}", bits, [bits, "i1"])
-    lane = w.value(f"call {bits} @llvm.cttz.{bits}({bits} {hits}, i1 false)")
-    return lane if bits == "i64" else w.cast("zext", bits, lane, "i64")
 
 
 def _ask_for(w: FunctionWriter, place: str) -> None:
@@ -304,7 +296,7 @@ def _in_first_vector(w: FunctionWriter, row: str, extreme: str) -> str:
     def look() -> list[str]:
         wanted = const(ty, int(extreme == "max"))
         hits = w.cmp("eq", ty, w.load(ty, row, 1), wanted)
-        place = _first_lane(w, bits, w.cast("bitcast", mask_of(ty), hits, bits))
+        place = first_one(w, bits, w.cast("bitcast", mask_of(ty), hits, bits))
         found = w.cmp("slt", "i64", place, str(lanes))
         return [w.select(found, "i32", w.cast("trunc", "i64", place, "i32"), str(_NOWHERE))]
 

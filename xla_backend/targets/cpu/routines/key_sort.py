@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from xla_backend.llvm.bit_counts import leading_zeros
 from xla_backend.llvm.types import bits_of, const, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.merging_networks import (
@@ -222,11 +223,6 @@ def _emit_group(ty: str, module: ModuleWriter) -> None:
 
     w.if_else(w.cmp("sgt", "i64", threads, "1"), [], on_several, on_one)
     w.ret()
-
-
-def leading_zeros(w: FunctionWriter, value: str) -> str:
-    w.module.declare("llvm.ctlz.i64", "i64", ["i64", "i1"])
-    return w.pure(f"call i64 @llvm.ctlz.i64(i64 {value}, i1 false)", value)
 
 
 def register() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.bit_counts import leading_zeros
 from xla_backend.llvm.types import bits_of, const, mask_of, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.counting_sort import (
@@ -20,7 +21,7 @@ from xla_backend.targets.cpu.routines.counting_sort import (
     is_long,
     return_counted,
 )
-from xla_backend.targets.cpu.routines.key_sort import leading_zeros, sort_keys_name
+from xla_backend.targets.cpu.routines.key_sort import sort_keys_name
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type, widened
 from xla_backend.targets.cpu.routines.workspace import give, take
 

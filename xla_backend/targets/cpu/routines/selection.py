@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.llvm.bit_counts import first_one
 from xla_backend.llvm.types import vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.few_selection import FIELDS, SUFFIX, most
@@ -128,9 +129,7 @@ def _emit_task(module: ModuleWriter, t: P) -> str:
         ) -> list[str]:
             def one(carried: list[str]) -> list[str]:
                 left, count = carried
-                module.declare("llvm.cttz.i64", "i64", ["i64", "i1"])
-                lane = w.value(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
-                place = w.iadd(here, lane)
+                place = w.iadd(here, first_one(w, "i64", left, is_there=True))
                 count = kept.add(count, key_at(place), place)
                 return [w.op("and", "i64", left, w.isub(left, 1)), count]
 

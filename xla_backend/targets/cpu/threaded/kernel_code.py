@@ -139,8 +139,9 @@ class KernelCode(MemoryCode):
             name += ".1"
         else:
             uses = [env[o] if o in lanes_of else self.spread(o, lanes) for o in operands]
+            # Operands between the first and the last have the type of the last.
             at_once = lanes_at_once(result.type, operands[0].type, operands[-1].type)
-            count = -(-lanes // at_once)
+            count = chunks(lanes, at_once)
             words = [*uses, count]
             name += ".n"
             cycles *= count
