@@ -42,7 +42,7 @@ def endless(x: Any) -> Any:
     return lax.while_loop(lambda c: c[0] >= 0, lambda c: (c[0] * 0 + 1, c[1] * 0.5 + 1), (0, x))[1]
 
 
-TIMES = 100_000
+TIMES = 400_000
 X = jnp.zeros((N, N))
 QUEUE = queue_of(pyjax.devices()[0])
 
