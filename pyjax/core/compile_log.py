@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,8 +34,17 @@ LOWERING = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 COMPILING = "/jax/core/compile/backend_compile_duration"
 
 Reason = Callable[[], str]
-# Both belong to a thread, or a task of asyncio.
-_reason: ContextVar[Reason | None] = ContextVar("why it is compiled", default=None)
+
+
+class _Why(threading.local):
+    """Why this thread compiles. In no context: what waits for LLVM keeps a copy of its caller's,
+    and a reason knows functions and arrays."""
+
+    reason: Reason | None = None
+
+
+_why = _Why()
+# Those of a thread, or a task of asyncio.
 _lists: ContextVar[tuple[list[str], ...]] = ContextVar("compiled programs", default=())
 
 
@@ -75,7 +85,7 @@ def compiling(name: str, device: Any) -> Iterator[None]:
     if not is_counting() and not options.log_compiles.value:
         return
     seconds = time.perf_counter() - start
-    reason = _reason.get()
+    reason = _why.reason
     why = "" if reason is None else f": {reason()}"
     if options.log_compiles.value:
         text = "Finished compiling %s for %s in %.4f s, called at %s%s"
@@ -88,16 +98,16 @@ class because:
     """Context manager: what is compiled inside is compiled for this reason, which is called if
     somebody asks. (A class, not a generator: each new shape of an operation comes through here.)"""
 
-    __slots__ = ("_reason", "_token")
+    __slots__ = ("_before", "_reason")
 
     def __init__(self, reason: Reason) -> None:
         self._reason = reason
 
     def __enter__(self) -> None:
-        self._token = _reason.set(self._reason)
+        self._before, _why.reason = _why.reason, self._reason
 
     def __exit__(self, *exc: object) -> None:
-        _reason.reset(self._token)
+        _why.reason = self._before
 
 
 def is_watched() -> bool:

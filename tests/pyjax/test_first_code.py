@@ -286,6 +286,24 @@ def test_all_code_is_gone_with_its_program() -> None:
     assert gone() is None and [r() for r in libraries] == [None, None]
 
 
+def test_what_waits_for_llvm_keeps_neither_functions_nor_arguments() -> None:
+    def use() -> list[weakref.ref[Any]]:
+        def scaled(x: Any) -> Any:
+            return x * constant * next(_numbers)
+
+        constant, x = jnp.asarray(X * 3), jnp.asarray(X)
+        pyjax.jit(scaled)(x)
+        _ = x.T.reshape(40).cumsum()  # operations one by one
+        return [weakref.ref(o) for o in (scaled, constant, x)]
+
+    with held_up():
+        refs = use()
+        assert later.waiting() > 1
+        gc.collect()
+        gc.collect()  # programs of a function, which refer to themselves, go after it
+        assert [ref() for ref in refs] == [None, None, None]
+
+
 def test_stages_are_of_the_optimised_code() -> None:
     number = next(_numbers)
     f = function(number)
