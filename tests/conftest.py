@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +15,11 @@ os.environ["PYJAX_INSTALLED_DIR"] = ""
 # Tests are of optimised code, but for those of first code; or all of first code.
 _ON_FIRST_CODE = os.environ.get("TEST_FIRST_CODE") == "1"
 os.environ["PYJAX_FIRST_CODE"] = "1" if _ON_FIRST_CODE else "0"
+
+# Shells have it ignored in what runs in the background, and so would all that tests start: they
+# send it to programs, which are to be interrupted.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart() -> None:

@@ -25,7 +25,8 @@ from typing import Any, TypeVar, cast
 
 from xla_backend.process.finalizers import handing_over
 from xla_backend.process.forks import ForkedWhileCompilingError, check_forked
-from xla_backend.process.waits import acquire
+from xla_backend.process.own_threads import Service
+from xla_backend.process.waits import LOOK_EVERY
 
 Kind = TypeVar("Kind")
 Result = TypeVar("Result")
@@ -34,12 +35,13 @@ Result = TypeVar("Result")
 class _Job:
     """One call, made on the other thread, that somebody here waits for."""
 
-    __slots__ = ("arguments", "caller", "done", "error", "finished", "result", "work")
+    __slots__ = ("arguments", "caller", "claim", "done", "error", "finished", "result", "work")
 
     def __init__(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self.work = work
         self.arguments = arguments
         self.caller = threading.get_ident()
+        self.claim = [True]  # who takes the one element does it
         self.result: Any = None
         self.error: BaseException | None = None
         self.done = False
@@ -47,6 +49,10 @@ class _Job:
         self.finished.acquire()
 
     def run(self) -> None:
+        try:
+            del self.claim[0]
+        except IndexError:  # it was handed over twice, before a fork and in the child
+            return
         try:
             self.result = self.work(*self.arguments)
         except BaseException as error:  # raised again by the caller
@@ -60,7 +66,7 @@ class _Job:
 _handed_over: SimpleQueue[Any] = SimpleQueue()
 _given_back: list[type] = []  # the classes of the latter
 _unfinished: set[_Job] = set()
-_worker: threading.Thread | None = None
+_service = Service("pyjax: LLVM")
 
 
 def apart(work: Callable[..., Result], *arguments: Any) -> Result:
@@ -78,7 +84,10 @@ def apart(work: Callable[..., Result], *arguments: Any) -> Result:
     _unfinished.add(job)
     try:
         _handed_over.put(job)
-        acquire(job.finished)
+        while True:
+            if job.finished.acquire(True, LOOK_EVERY):
+                break
+            _start()  # a handler may have forked, and this be the child
         if job.error is not None:
             raise job.error
         return cast(Result, job.result)
@@ -96,17 +105,13 @@ def given_back_apart(kind: type[Kind]) -> type[Kind]:
 
 
 def _start() -> None:
-    """Make sure that the thread is there."""
-    global _worker
-    if _worker is None:
-        worker = threading.Thread(
-            target=_serve, args=(_handed_over,), name="pyjax: LLVM", daemon=True
-        )
-        worker.start()
-        _worker = worker  # a second one, started at the same moment, does no harm
+    """Make sure that the thread is there. A second one, begun at the same moment, does no harm."""
+    _service.begin(_serve)
 
 
-def _serve(handed_over: SimpleQueue[Any]) -> None:
+def _serve() -> None:
+    # That of this process: who begins the thread may be forked meanwhile.
+    handed_over = _handed_over
     while True:
         item = handed_over.get()
         if not isinstance(item, _Job):
@@ -138,8 +143,7 @@ def _clear_frames(error: BaseException | None) -> None:
 
 def _after_fork_in_child() -> None:
     """A child has no such thread. A fork in a signal handler leaves its caller waiting here too."""
-    global _worker, _handed_over
-    _worker = None
+    global _handed_over
     # The parent's thread may have been inside the old queue, whose own lock nobody gives back then.
     # What was in it to be given back stays in the child's memory.
     _handed_over = SimpleQueue()
@@ -162,6 +166,7 @@ def _after_fork_in_child() -> None:
         return
     _start()
     for job in lost:
+        job.claim = [True]
         _handed_over.put(job)
 
 

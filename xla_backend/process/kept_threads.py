@@ -9,17 +9,17 @@ kept, and those that are too many end by themselves.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+
+from xla_backend.process.own_threads import begin_thread
 
 # Threads without work that are kept.
 _MOST_IDLE = 256
 
 
-class _Thread(threading.Thread):
+class _Thread:
     def __init__(self) -> None:
-        super().__init__(name="pyjax helper", daemon=True)
         self.tasks: SimpleQueue[Callable[[], object]] = SimpleQueue()
 
     def run(self) -> None:
@@ -48,5 +48,5 @@ def on_kept_thread(task: Callable[[], object]) -> None:
         thread = _idle.pop()
     except IndexError:
         thread = _Thread()
-        thread.start()
+        begin_thread("pyjax helper", thread.run)
     thread.tasks.put(task)

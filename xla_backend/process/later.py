@@ -31,6 +31,7 @@ from queue import Empty, SimpleQueue
 
 from xla_backend.process.background import work_goes_on
 from xla_backend.process.no_collections import leave_collector_alone
+from xla_backend.process.own_threads import Service
 from xla_backend.process.waits import LOOK_EVERY
 
 # Seconds that the end of the process waits for a piece that was dropped while it was under way.
@@ -105,6 +106,7 @@ class Later:
             _queue.put(self)
             while not self.is_done:
                 self._wait()
+                _start()  # a handler may have forked, and this be the child
         return self.is_done
 
     def _wait(self) -> None:
@@ -139,7 +141,7 @@ class Later:
 _pending: dict[Later, None] = {}
 _urgent: deque[Later] = deque()
 _queue: SimpleQueue[Later] = SimpleQueue()
-_worker: threading.Thread | None = None
+_service = Service("pyjax: later")
 # Its number. Two threads may have started one at the same moment, which does no harm.
 _workers: set[int] = set()
 _is_known = False  # to who ends the process
@@ -172,14 +174,11 @@ def finish_all() -> None:
 
 
 def _start() -> None:
-    global _worker, _is_known
-    if _worker is None:
-        if not _is_known:
-            work_goes_on(lambda seconds: None, _end)
-            _is_known = True
-        worker = threading.Thread(target=_serve, args=(_queue,), name="pyjax: later", daemon=True)
-        worker.start()
-        _worker = worker
+    global _is_known
+    if not _is_known:
+        work_goes_on(lambda seconds: None, _end)
+        _is_known = True
+    _service.begin(_serve)
 
 
 def is_here() -> bool:
@@ -196,7 +195,9 @@ def _give_way() -> None:
             os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
 
 
-def _serve(queue: SimpleQueue[Later]) -> None:
+def _serve() -> None:
+    # That of this process: who begins the thread may be forked meanwhile.
+    queue = _queue
     leave_collector_alone()
     _give_way()
     _workers.add(threading.get_ident())
@@ -234,8 +235,7 @@ def _end() -> None:
 
 
 def _goes_on(deadline: float) -> bool:
-    alive = _worker is not None and _worker.is_alive()
-    return bool(_pending) and alive and time.monotonic() < deadline
+    return bool(_pending) and _service.is_there() and time.monotonic() < deadline
 
 
 def _await_end(deadline: float) -> None:
@@ -245,11 +245,11 @@ def _await_end(deadline: float) -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _worker, _queue, _is_child
+    global _queue, _is_child
     _is_child = True
     if is_here():  # a finalizer has forked: this thread goes on
+        _service.is_this_thread()
         return
-    _worker = None
     _workers.clear()
     # The parent's thread may have been inside the old queue, whose lock nobody gives back then.
     _queue = SimpleQueue()

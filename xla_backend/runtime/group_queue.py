@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 from xla_backend.process.background import work_goes_on
+from xla_backend.process.own_threads import Service
 from xla_backend.runtime.participant_threads import Task
 from xla_backend.runtime.pending import LOST, STOPPED, Job, Origin
 
@@ -143,7 +144,7 @@ class GroupQueue:
     def __init__(self) -> None:
         self._runs: deque[_Run] = deque()
         self._wake: SimpleQueue[None] = SimpleQueue()
-        self._is_served = False
+        self._service = Service("pyjax groups")
         self._owner = 0
         self._doubtful = False
         self.is_closed = False
@@ -218,14 +219,12 @@ class GroupQueue:
         self._doubtful = False
 
     def _serve(self) -> None:
-        if not self._is_served:
-            thread = threading.Thread(
-                target=self._run_all, args=(self._wake,), name="pyjax groups", daemon=True
-            )
-            thread.start()
-            self._is_served = True  # a second one, started at the same moment, finds nothing to do
+        # A second thread, begun at the same moment, finds nothing to do.
+        self._service.begin(self._run_all)
 
-    def _run_all(self, wake: SimpleQueue[None]) -> None:
+    def _run_all(self) -> None:
+        # That of this process: who begins the thread may be forked meanwhile.
+        wake = self._wake
         while True:
             wake.get()
             with _one_at_a_time:
@@ -266,7 +265,7 @@ class GroupQueue:
                 run.lose()
         self._runs.clear()
         self._wake = SimpleQueue()
-        self._is_served = self._doubtful = False
+        self._doubtful = False
 
 
 _one_at_a_time = threading.Lock()

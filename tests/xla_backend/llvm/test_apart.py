@@ -298,6 +298,39 @@ def test_a_fork_in_a_handler_while_the_main_thread_compiles():
         """)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_children_that_handlers_fork_at_any_step_wait_for_no_thread_of_their_parent():
+    """In the middle of a thread's beginning, too, and before and after a job is handed over."""
+    _run("""
+        import os, signal, threading
+        from tests.interrupts import each_interrupt
+        from xla_backend.llvm import apart as module
+        from xla_backend.process import own_threads
+
+        parent, runs = os.getpid(), []
+
+        def work():
+            module._service = own_threads.Service("pyjax: LLVM")
+            runs.clear()
+            assert module.apart(lambda: runs.append(1) or 5) == 5
+
+        def handler():
+            pid = os.fork()
+            if not pid:
+                signal.alarm(60)
+                runs.clear()
+            elif status := os.waitpid(pid, 0)[1]:
+                os._exit(os.waitstatus_to_exitcode(status) % 256)
+
+        last = 0
+        for last in each_interrupt(work, module, own_threads, threading, handler=handler):
+            if os.getpid() != parent:
+                assert module.apart(int) == 0 and len(runs) <= 1, runs
+                os._exit(0)
+        assert last > 10
+        """)
+
+
 def test_a_finalizer_that_compiles_while_python_ends_does_not_wait_for_ever():
     _run("""
         import sys

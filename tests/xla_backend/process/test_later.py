@@ -13,6 +13,7 @@ import weakref
 
 import pytest
 
+from tests.interrupts import each_interrupt
 from xla_backend.process import later
 from xla_backend.process.later import Later, finish_all
 from xla_backend.process.meanwhile import meanwhile
@@ -198,19 +199,16 @@ _FLAGS = ("-X", "faulthandler", "-W", "ignore:This process:DeprecationWarning")
 
 def run(code: str, *, interrupt: bool = False) -> tuple[int, str, str]:
     """Exit status, output and errors of a program; it is interrupted when it says so."""
-    process = subprocess.Popen(
-        [sys.executable, *_FLAGS, "-c", textwrap.dedent(code)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        if interrupt:
-            assert process.stdout is not None and process.stdout.readline() == "now\n"
-            process.send_signal(signal.SIGINT)
-        out, error = process.communicate(timeout=SECONDS)
-    finally:
-        process.kill()
+    arguments = [sys.executable, *_FLAGS, "-c", textwrap.dedent(code)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            if interrupt:
+                assert process.stdout is not None and process.stdout.readline() == "now\n"
+                process.send_signal(signal.SIGINT)
+            out, error = process.communicate(timeout=SECONDS)
+        finally:
+            process.kill()
     return process.returncode, out, error
 
 
@@ -264,6 +262,45 @@ def test_an_interrupt_ends_the_wait_at_the_end_but_not_what_is_under_way() -> No
     status, out, error = run(_WORK + textwrap.dedent(code), interrupt=True)
     assert (status, out) == (0, "through\n")
     assert "KeyboardInterrupt" in error
+
+
+def test_the_end_waits_for_a_thread_that_python_takes_for_ended() -> None:
+    """An interrupt in `Thread.is_alive` makes it so, in Python 3.11."""
+    held = Held()
+    assert held.begun.wait(SECONDS)
+    for _ in each_interrupt(lambda: later._goes_on(float("inf")), threading):
+        pass
+    assert later._goes_on(float("inf"))
+    held.gate.set()
+    finish_all()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_children_that_handlers_fork_at_any_step_do_the_work() -> None:
+    code = """
+        import signal, threading
+        from tests.interrupts import each_interrupt
+        from xla_backend.process import later, own_threads
+        parent, done = os.getpid(), []
+        def work():
+            later._service = own_threads.Service("pyjax: later")
+            done.clear()
+            piece = Later(lambda piece: done.append("this"))
+            piece.begin()
+            assert piece.finish() and done[-1] == "this", done
+        def handler():
+            pid = os.fork()
+            if not pid:
+                signal.alarm(60)
+            elif status := os.waitpid(pid, 0)[1]:
+                os._exit(os.waitstatus_to_exitcode(status) % 256)
+        last = 0
+        for last in each_interrupt(work, later, own_threads, threading, handler=handler):
+            if os.getpid() != parent:
+                os._exit(waiting())
+        assert last > 20
+    """
+    assert run(_WORK + textwrap.dedent(code)) == (0, "", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -320,13 +357,13 @@ def test_a_child_leaves_to_its_parent_what_is_of_use_to_others() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_who_waits_in_a_child_without_threads_is_told() -> None:
     code = """
-        import signal, threading
-        def fail(thread):
+        import _thread, signal, threading
+        def fail(work, arguments):
             raise RuntimeError("can't start new thread")
         gate = threading.Event()
         Later(lambda piece: gate.wait(60), in_child=lambda: False).begin()
         Later(lambda piece: say("done")).begin()
-        start, threading.Thread.start = threading.Thread.start, fail
+        start, _thread.start_new_thread = _thread.start_new_thread, fail
         pid = os.fork()
         if pid == 0:
             signal.alarm(50)
@@ -334,7 +371,7 @@ def test_who_waits_in_a_child_without_threads_is_told() -> None:
                 finish_all()
             except RuntimeError as error:
                 say(error)
-            threading.Thread.start = start
+            _thread.start_new_thread = start
             finish_all()
             os._exit(waiting())
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
