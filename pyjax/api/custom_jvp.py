@@ -12,7 +12,7 @@ from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr, JaxprEqn
 from pyjax.core.signatures import parameters_of, signature_of
-from pyjax.core.source_info import function_name
+from pyjax.core.source_info import function_name, unwrapped
 from pyjax.core.trace import CustomCall, state
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import PyTreeDef, tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -243,8 +243,7 @@ def resolve_kwargs(
 
 
 def _has_defaults(fun: Callable[..., Any]) -> bool:
-    while hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
+    fun = unwrapped(fun)
     return not hasattr(fun, "__code__") or bool(getattr(fun, "__defaults__", None))
 
 

@@ -8,6 +8,7 @@ operation is traced at also knows who called that function, up to the function t
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
@@ -328,9 +329,7 @@ def function_location(fun: Any) -> str:
 def function_place(fun: Any) -> tuple[str, CodeType | None]:
     """The name of a callable, and its code if it is a Python function: what its location is
     written from, when somebody wants to read it."""
-    inner = fun
-    while hasattr(inner, "__wrapped__"):
-        inner = inner.__wrapped__
+    inner = unwrapped(fun)
     inner = getattr(inner, "func", inner)
     return function_name(fun), getattr(inner, "__code__", None)
 
@@ -342,17 +341,30 @@ def place_text(name: str, code: CodeType | None) -> str:
     return f"{name} at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
+# More than anybody has; objects that make up attributes have no innermost one either.
+_MOST_WRAPPED = 200
+
+
+def unwrapped(fun: Any) -> Any:
+    """The innermost of what a function wraps, as `functools.wraps` notes it; of functions that wrap
+    each other in a circle, one of them."""
+    for _ in range(_MOST_WRAPPED):
+        if not hasattr(fun, "__wrapped__"):
+            break
+        fun = fun.__wrapped__
+    return fun
+
+
 def is_of_library(fun: Any) -> bool:
     """Whether a function is known to be one of pyjax's own."""
-    while hasattr(fun, "__wrapped__"):
-        fun = fun.__wrapped__
-    code = getattr(fun, "__code__", None)
+    code = getattr(unwrapped(fun), "__code__", None)
     return code is not None and is_internal_file(code.co_filename)
 
 
 def function_name(fun: Any) -> str:
     """The name under which a callable appears in jaxprs and messages."""
     name = getattr(fun, "__name__", None)
-    if name is None and hasattr(fun, "func"):
-        return function_name(fun.func)
+    while name is None and isinstance(fun, functools.partial):  # others' `func` is their own affair
+        fun = fun.func
+        name = getattr(fun, "__name__", None)
     return name if isinstance(name, str) else type(fun).__name__

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
+from pyjax.core import source_info
 from pyjax.core.call_chains import running_chain
 from pyjax.core.jaxpr import JaxprEqn
 from pyjax.core.source_info import Frame
@@ -186,3 +189,27 @@ def test_running_chain() -> None:
     assert found is not None
     names = [frame.function_name for frame in found.chain()]
     assert names[:2] == ["inner", "test_running_chain"]
+
+
+def test_callables_that_lead_to_themselves_have_a_name_and_a_place() -> None:
+    class Called:
+        func: Any = None
+
+        def __call__(self, x: Any) -> Any:
+            return x + 1
+
+    def one(x: Any) -> Any:
+        return x + 1
+
+    def other(x: Any) -> Any:
+        return one(x)
+
+    called = Called()
+    called.func = called
+    one.__wrapped__, other.__wrapped__ = other, one  # type: ignore[attr-defined]
+    for fun in (called, functools.partial(functools.partial(called))):
+        assert source_info.function_name(fun) == "Called"
+        assert pyjax.jit(fun)(1.0) == 2
+    assert source_info.function_name(functools.partial(functools.partial(one))) == "one"
+    assert re.fullmatch(r"one at test_call_chains.py:\d+", source_info.function_location(one))
+    assert pyjax.jit(one)(1.0) == 2 and not source_info.is_of_library(one)
