@@ -3,7 +3,8 @@
 Reading all of them takes longer than finding a program on disk. So digests of the contents are
 kept, folder by folder, under a key of what the system knows of the files: sizes, numbers and times,
 also those that no program can set. Files that may have changed since this process began have none:
-nobody knows which contents it runs.
+nobody knows which contents it runs. Modules that are loaded later may have changed in between: what
+is kept under a digest is kept by `keep_for_sources`, which looks at these.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import hashlib
 import json
 import marshal
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 from xla_backend.persistent import store
 from xla_backend.process.bounded_cache import once
@@ -65,11 +68,13 @@ def _together(digests: dict[str, str]) -> str:
 @once
 def _digests(root: str, rooms: tuple[str, ...], without: tuple[str, ...]) -> dict[str, str] | None:
     """The digest of each folder."""
+    loaded = set(sys.modules)
     try:
         files = _files(root, rooms, without)
         newest = max([changed for _, _, _, _, changed, _ in files], default=None)
-        if newest is None or newest > _LOADED - (_TICK if newest % _WHOLE else _COARSE):
+        if newest is None or _may_be_new(newest) or _is_stale:
             return None
+        _of_digest[os.path.join(root, "")] = loaded
         facts = hashlib.sha256(marshal.dumps(files, _FORMAT)).hexdigest()
         key = store.entry_key(_KIND, root, facts)
         kept = store.load(key, _KIND, "")
@@ -83,6 +88,50 @@ def _digests(root: str, rooms: tuple[str, ...], without: tuple[str, ...]) -> dic
         return None
     store.store(key, _KIND, "", json.dumps(digests).encode())
     return digests
+
+
+def _may_be_new(changed: int) -> bool:
+    """Whether a file of that time may have changed since this process began."""
+    return changed > _LOADED - (_TICK if changed % _WHOLE else _COARSE)
+
+
+# Folders of packages that a digest was taken of, with the modules that are known to be of it.
+_of_digest: dict[str, set[str]] = {}
+_modules = 0  # how many there were then
+_is_stale = False
+
+
+def still_hold() -> bool:
+    """Whether digests are of all that this process has loaded till now. A module that was loaded
+    after they were taken may have been edited before it was. Then there are none from now on."""
+    global _modules, _is_stale
+    if not _is_stale and len(sys.modules) != _modules:
+        loaded = set(sys.modules)
+        for root, known in tuple(_of_digest.items()):
+            new = loaded - known
+            if any(_is_new(sys.modules.get(name), root) for name in new):
+                _is_stale = True
+                for digest in (source_digest, digest_of_folders, _digests):
+                    digest.clear()
+            known |= new
+        _modules = len(loaded)
+    return not _is_stale
+
+
+def _is_new(module: ModuleType | None, root: str) -> bool:
+    """Whether a module of a package may have changed since this process began."""
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not file.startswith(root):
+        return False
+    try:
+        return _may_be_new(os.stat(file).st_ctime_ns)
+    except OSError:  # somebody removed it
+        return True
+
+
+def keep_for_sources(key: str, kind: str, target: str, content: bytes) -> bool:
+    """`store.store` of what depends on the sources, as its key says; whether it is kept."""
+    return still_hold() and store.store(key, kind, target, content)
 
 
 def _read(root: str, files: Sequence[_File]) -> dict[str, str]:

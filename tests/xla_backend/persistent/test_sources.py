@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -33,6 +35,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def forget() -> None:
     source_digest.clear()
     sources._digests.clear()
+    sources._of_digest.clear()
+    sources._modules, sources._is_stale = 0, False
 
 
 def anew(*rooms: str) -> str | None:
@@ -127,6 +131,32 @@ def test_sources_that_are_written_to_while_they_are_read(
     assert anew() is None and store.status().entries == 0
     monkeypatch.setattr(sources, "_read", read)
     assert anew() is not None
+
+
+def test_a_module_that_is_edited_before_it_is_loaded(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it makes is not kept under the digest of what was there before."""
+    changed = [os.stat(file).st_ctime_ns for file in (tree / "a.py", tree / "hlo" / "b.py")]
+    monkeypatch.setattr(sources, "_LOADED", max(changed) + 50_000_000)
+    key = store.entry_key("any", "thing")
+    assert anew()
+    _load(tree / "a.py", monkeypatch)
+    assert sources.keep_for_sources(key, "any", "", b"content")
+    while time.time_ns() < sources._LOADED:
+        time.sleep(0.01)
+    (tree / "a.py").write_text("x = 5\n")  # it is loaded already
+    assert sources.keep_for_sources(key, "any", "", b"content")
+    (tree / "hlo" / "b.py").write_text("y = 5\n")
+    _load(tree / "hlo" / "b.py", monkeypatch)
+    assert not sources.keep_for_sources(key, "any", "", b"content")
+    assert source_digest() is None
+
+
+def _load(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType(file.stem)
+    module.__file__ = str(file)
+    monkeypatch.setitem(sys.modules, f"module_of_{file.stem}", module)
 
 
 def test_files_of_editors_are_no_sources(tree: Path) -> None:

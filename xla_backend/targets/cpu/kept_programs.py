@@ -30,7 +30,7 @@ from xla_backend.llvm.target import TargetInfo
 from xla_backend.persistent import store
 from xla_backend.persistent.events import CacheEvent, Outcome, announce
 from xla_backend.persistent.settings import cache_settings
-from xla_backend.persistent.sources import source_digest
+from xla_backend.persistent.sources import keep_for_sources, source_digest
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.records import (
     ProgramFormatError,
@@ -401,7 +401,7 @@ def _keep(
         content = write_entry(facts, objects, seconds)
     except ProgramFormatError:  # attributes of a host call that have no meaning elsewhere
         return False
-    return len(content) >= settings.min_entry_bytes and store.store(key, kind, target, content)
+    return len(content) >= settings.min_entry_bytes and keep_for_sources(key, kind, target, content)
 
 
 # -- keys ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from xla_backend.llvm.kept_code import (
 )
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.versions import llvm_version
-from xla_backend.persistent.sources import source_digest
+from xla_backend.persistent.sources import source_digest, still_hold
 from xla_backend.persistent.store import entry_key
 from xla_backend.process.on_first_use import on_first_use
 
@@ -47,7 +47,8 @@ def kept_objects(
     if found is not None:
         return found
     made = make()
-    store_object(kept_key(name, target, *facts), target, put_together(made))
+    if still_hold():
+        store_object(kept_key(name, target, *facts), target, put_together(made))
     return made
 
 

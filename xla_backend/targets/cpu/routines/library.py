@@ -17,6 +17,7 @@ from xla_backend.llvm.jit import Address, Library
 from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
+from xla_backend.persistent.sources import keep_for_sources
 from xla_backend.process.bounded_cache import BoundedCache, Budget, made_for_good, once
 from xla_backend.process.forks import check_forked
 from xla_backend.process.meanwhile import meanwhile
@@ -64,7 +65,7 @@ def _groups() -> Mapping[str, str]:
         return json.loads(kept)  # type: ignore[no-any-return]
     found: dict[str, str] = _groups_by_symbol()
     if key and internal:
-        store.store(key, GROUPS, host.key, groups_entry(found))
+        keep_for_sources(key, GROUPS, host.key, groups_entry(found))
     return found
 
 
