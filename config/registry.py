@@ -596,8 +596,11 @@ def trace_context() -> ContextKey:
 def under_key(key: ContextKey, function: Callable[[], Result]) -> Result:
     """`function()` with the options as they were where `trace_context` gave this key, as far as
     tracing and lowering depend on them."""
+    now = trace_context()
+    if now is key:
+        return function()
     with ExitStack() as blocks:
-        for option, value, here in zip(_keyed, key.values, trace_context().values):
+        for option, value, here in zip(_keyed, key.values, now.values):
             if option.affects is Affects.TRACE and value != here:
                 blocks.enter_context(Override(option, value))
         return function()

@@ -48,9 +48,9 @@ _why = _Why()
 _lists: ContextVar[tuple[list[str], ...]] = ContextVar("compiled programs", default=())
 
 
-@contextmanager
-def timed(stage: str, name: str) -> Iterator[None]:
-    """Tell the listeners of `monitoring` when a stage of a function begins, and how long it took.
+class timed:
+    """Context manager: tell the listeners of `monitoring` when a stage of a function begins, and
+    how long it took. (A class, not a generator: each program comes through here three times.)
 
     >>> from pyjax import monitoring
     >>> heard = []
@@ -62,12 +62,19 @@ def timed(stage: str, name: str) -> Iterator[None]:
     >>> heard
     ['jit(f)']
     """
-    start = time.time()
-    monitoring.record_scalar(stage, start, fun_name=name)
-    try:
-        yield
-    finally:
-        end = time.time()
+
+    __slots__ = ("_name", "_stage", "_start")
+
+    def __init__(self, stage: str, name: str) -> None:
+        self._stage = stage
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._start = time.time()
+        monitoring.record_scalar(self._stage, self._start, fun_name=self._name)
+
+    def __exit__(self, *exc: object) -> None:
+        stage, name, start, end = self._stage, self._name, self._start, time.time()
         monitoring.record_event_duration_secs(stage, end - start, fun_name=name)
         monitoring.record_event_time_span(stage, start, end, fun_name=name)
 

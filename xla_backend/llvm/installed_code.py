@@ -15,12 +15,14 @@ from xla_backend.llvm.versions import llvm_version
 from xla_backend.persistent import installed
 from xla_backend.persistent.sources import source_digest
 from xla_backend.persistent.store import entry_key
+from xla_backend.process.bounded_cache import once
 
 # Folders with the writers of such texts, and what they write with.
 SOURCES = ("targets/cpu/routines", "llvm", "hlo")
 _DIGITS = 16
 
 
+@once
 def pack_of(target: TargetInfo) -> str | None:
     """The name of the pack of a target; None if the sources cannot be told."""
     sources = source_digest(*SOURCES)

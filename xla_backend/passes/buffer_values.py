@@ -495,31 +495,43 @@ def _parameter_leaf(
             return None
 
 
-def conflicts_of(module: HloModule, *, keep: bool = False) -> list[Conflict]:
-    """The copies that a scheduled module lacks. `keep`: if there are none, `values_of` comes next,
-    and need not look again."""
+def conflicts_of(module: HloModule) -> list[Conflict]:
+    """The copies that a scheduled module lacks. Who asks next need not look again, nor does
+    `values_of`, if there are none, unless the module has changed meanwhile."""
+    state = _state_of(module)
+    known = module.analysis
+    if isinstance(known, _Known):
+        if known.state == state:
+            return known.conflicts
+        known.release()
     analysis = BufferValues(module)
-    if keep and not analysis.conflicts:
-        module.analysis = _KnownValues(analysis, _state_of(module))
-    else:
-        analysis.release()
-    return analysis.conflicts
+    known = module.analysis = _Known(state, analysis.conflicts, analysis)
+    if analysis.conflicts:
+        known.release()
+    return known.conflicts
 
 
 def values_of(module: HloModule) -> BufferValues:
     """The analysis of a scheduled module, for one who may unite more values: the one that found no
     conflicts, unless the module has changed since."""
     known, module.analysis = module.analysis, None
-    if isinstance(known, _KnownValues) and known.state == _state_of(module):
-        return known.analysis
+    if isinstance(known, _Known):
+        if not known.conflicts and known.state == _state_of(module):
+            return known.analysis
+        known.release()
     return BufferValues(module)
 
 
-class _KnownValues(NamedTuple):
-    """An analysis without conflicts, and what the module was like."""
+class _Known(NamedTuple):
+    """What is known of a module that was in some state, and the analysis that found it: with
+    conflicts it was released."""
 
-    analysis: BufferValues
     state: tuple[Any, ...]
+    conflicts: list[Conflict]
+    analysis: BufferValues
+
+    def release(self) -> None:
+        self.analysis.release()
 
 
 def _state_of(module: HloModule) -> tuple[Any, ...]:

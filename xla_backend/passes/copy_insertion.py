@@ -33,7 +33,7 @@ class CopyInsertion(HloPass):
     def run(self, module: HloModule) -> bool:
         changed = False
         for _ in range(_MAX_ROUNDS):
-            conflicts = conflicts_of(module, keep=True)
+            conflicts = conflicts_of(module)
             if not conflicts:
                 return changed
             changed = True

@@ -48,11 +48,8 @@ class WhileDoubleBuffering(HloPass):
         for loop in loops:
             levels.setdefault(nesting.inside(loop.called[1]), []).append(loop)
         changed = False
-        copied = _copied_bytes(module)
         for level in sorted(levels):
-            if _double(module, levels[level], copied):
-                changed = True
-                copied = _copied_bytes(module)
+            changed |= _double(module, levels[level], _copied_bytes(module))
         return changed
 
 

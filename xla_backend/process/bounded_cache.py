@@ -488,7 +488,9 @@ class once(Generic[V]):
         self._results: BoundedCache[Any, V] = BoundedCache(made_for_good)
 
     def __call__(self, *args: Any) -> V:
-        return self._results.make(args, lambda: self._function(*args))
+        results = self._results
+        found = results.hot.get(args, _MISSING)
+        return results.make(args, lambda: self._function(*args)) if found is _MISSING else found
 
     def clear(self) -> None:
         """Forget the results."""

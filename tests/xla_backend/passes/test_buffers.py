@@ -11,10 +11,11 @@ from xla_backend.hlo.evaluator import evaluate
 from xla_backend.hlo.module import InputOutputAlias
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
+from xla_backend.passes import buffer_values
 from xla_backend.passes.base import HloPass, Pipeline
 from xla_backend.passes.buffer_assignment import BufferKind, assign_buffers
 from xla_backend.passes.buffer_sharing import SharingRules
-from xla_backend.passes.buffer_values import BufferValues
+from xla_backend.passes.buffer_values import BufferValues, conflicts_of, values_of
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.tools.arena_interpreter import ArenaInterpreter, MemoryFault
 
@@ -387,3 +388,44 @@ def test_what_copy_insertion_found_serves_the_assignment_once(monkeypatch):
     module = optimised()
     Pipeline("p", [Watcher()]).run(module)
     assert module.analysis is None
+
+
+ROTATING = """
+  ra = f32[8] negate(b)
+  rb = f32[8] add(a, a)"""
+
+
+def test_a_module_is_looked_at_anew_only_where_it_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = []
+
+    class Counted(BufferValues):
+        def __init__(self, module):
+            looks.append(module)
+            super().__init__(module)
+
+    monkeypatch.setattr(buffer_values, "BufferValues", Counted)
+    module = parse_module(loop(ROTATING))
+    for computation in module.computations:
+        computation.reorder(computation.post_order())
+    found = conflicts_of(module)
+    assert found and conflicts_of(module) is found and len(looks) == 1
+    values_of(module)  # those of an analysis with conflicts are nobody's
+    assert len(looks) == 2
+    conflicts_of(module)
+    module.aliases = (InputOutputAlias((0,), 0, ()),)
+    conflicts_of(module)
+    assert len(looks) == 4
+    root = module.entry.root
+    module.entry.reorder(module.entry.instructions)  # an edit
+    assert module.entry.root is root
+    conflicts_of(module)
+    assert len(looks) == 5
+
+
+def test_the_analysis_without_conflicts_is_that_of_assignment() -> None:
+    module = parse_module("ENTRY main { p = f32[4] parameter(0)  ROOT a = f32[4] negate(p) }")
+    assert conflicts_of(module) == []
+    analysis = module.analysis.analysis
+    assert values_of(module) is analysis and values_of(module) is not analysis

@@ -206,6 +206,8 @@ class _Reader:
 
     def movement(self) -> Movement:
         outputs = self.entry.outputs
+        if any(node.opcode not in _MOVES for node in outputs):  # the end of most other programs
+            raise OtherProgramError
         shapes = [_checked(node.shape) for node in outputs]
         if sum(s.byte_size for s in shapes) > _MOST_BYTES:
             raise OtherProgramError
@@ -407,6 +409,8 @@ _RULES: dict[Opcode, _Rule] = {
     Opcode.SLICE: _slice,
     Opcode.TRANSPOSE: lambda _, node, x: x.transposed(_dimensions(node)),
 }
+# What gives arrays in programs of moves.
+_MOVES = _RULES.keys() | {Opcode.PARAMETER, Opcode.CONSTANT, Opcode.CALL}
 
 
 # -- moves -----------------------------------------------------------------------------------------

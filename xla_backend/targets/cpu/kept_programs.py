@@ -267,7 +267,7 @@ class _Asked(NamedTuple):
 
     def key_on(self, target: TargetInfo, options: CompileOptions) -> str:
         """The key that it would have on another machine."""
-        made_with = _made_with_for(options, source_digest() or "", target)
+        made_with = _made_with(options, source_digest() or "", target)
         return store.entry_key(self.kind, self.base[0], made_with, self.more)
 
 
@@ -453,25 +453,26 @@ def key_parts(source: ModuleSource, options: CompileOptions) -> list[str] | None
             )
         except OnlyHere:
             return None
-    return [computed, _made_with(options, sources)]
+    return [computed, _made_with(options, sources, target_for(options))]
 
 
-# The latest options and sources, and what they are in keys: a process has few, in long turns.
-_latest: tuple[CompileOptions | None, str, str] = (None, "", "")
+# What the latest options, sources and targets are in keys, the newest first. A process has few
+# options, but a new program is asked for under two records of them and on several targets.
+_Known = tuple[CompileOptions, str, TargetInfo, str]
+_latest: tuple[_Known, ...] = ()
+_MOST_LATEST = 8
 
 
-def _made_with(options: CompileOptions, sources: str) -> str:
+def _made_with(options: CompileOptions, sources: str, target: TargetInfo) -> str:
     """A digest of all but the module."""
     global _latest
-    known, of_sources, found = _latest
-    if known is not options or of_sources != sources:
-        found = _made_with_for(options, sources, target_for(options))
-        _latest = (options, sources, found)
+    latest = _latest
+    for known, of_sources, on, found in latest:
+        if known is options and of_sources == sources and on == target:
+            return found
+    found = store.entry_key(*_option_parts(options), sources, target.key, library_versions())
+    _latest = ((options, sources, target, found), *latest[: _MOST_LATEST - 1])
     return found
-
-
-def _made_with_for(options: CompileOptions, sources: str, target: TargetInfo) -> str:
-    return store.entry_key(*_option_parts(options), sources, target.key, library_versions())
 
 
 def _option_parts(options: CompileOptions) -> list[str]:

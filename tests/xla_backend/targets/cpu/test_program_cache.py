@@ -11,7 +11,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.llvm import objects, partition
 from xla_backend.llvm.target import host_target
-from xla_backend.targets.cpu import compiler
+from xla_backend.targets.cpu import compiler, kept_programs
 from xla_backend.targets.cpu.compiler import compile_module
 
 PROGRAM = """x = f32[100] parameter(0)
@@ -94,3 +94,22 @@ def test_collector_is_left_as_it_was(enabled):
         assert gc.isenabled() is enabled
     finally:
         gc.enable()
+
+
+def test_keys_of_a_process_write_its_options_once(monkeypatch):
+    """A program is looked for under its options and under those with first code, on its target and
+    on levels of it; so is each that follows."""
+    written = []
+    parts = kept_programs._option_parts
+    monkeypatch.setattr(
+        kept_programs, "_option_parts", lambda options: written.append(options) or parts(options)
+    )
+    plain, other = CompileOptions(num_threads=3), CompileOptions(num_threads=4)
+    first = plain._replace(first_code=True)
+    here = host_target()
+    targets = [here, here._replace(vector_bits=128)]
+    key_of = kept_programs._made_with
+    keys = [[key_of(o, "sources", t) for o in (plain, first, other) for t in targets] for _ in "ab"]
+    assert keys[0] == keys[1] and len(written) == 6
+    assert keys[0][:2] == keys[0][2:4] and len(set(keys[0])) == 4
+    assert key_of(plain, "other sources", here) not in keys[0]
