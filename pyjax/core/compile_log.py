@@ -79,26 +79,38 @@ class timed:
         monitoring.record_event_time_span(stage, start, end, fun_name=name)
 
 
-@contextmanager
-def compiling(name: str, device: Any) -> Iterator[None]:
-    """The compiler works on a program, or finds it on disk.
+class compiling:
+    """Context manager: the compiler works on a program, or finds it on disk.
 
     Args:
       name: of the module, `jit_f`.
     """
-    start = time.perf_counter()
-    with timed(COMPILING, f"jit({name.removeprefix('jit_')})"):
-        yield
-    if not is_counting() and not options.log_compiles.value:
-        return
-    seconds = time.perf_counter() - start
-    reason = _why.reason
-    why = "" if reason is None else f": {reason()}"
-    if options.log_compiles.value:
-        text = "Finished compiling %s for %s in %.4f s, called at %s%s"
-        logger.warning(text, name, device, seconds, caller(), why)
-    for programs in _lists.get():
-        programs.append(f"{name}, called at {caller()}{why}")
+
+    __slots__ = ("_device", "_name", "_start", "_timed")
+
+    def __init__(self, name: str, device: Any) -> None:
+        self._name = name
+        self._device = device
+        self._timed = timed(COMPILING, f"jit({name.removeprefix('jit_')})")
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+        self._timed.__enter__()
+
+    def __exit__(self, kind: object, *exc: object) -> None:
+        self._timed.__exit__()
+        if kind is None and (is_counting() or options.log_compiles.value):
+            self._note(time.perf_counter() - self._start)
+
+    def _note(self, seconds: float) -> None:
+        """For who counts or reads logs."""
+        name, reason = self._name, _why.reason
+        why = "" if reason is None else f": {reason()}"
+        if options.log_compiles.value:
+            text = "Finished compiling %s for %s in %.4f s, called at %s%s"
+            logger.warning(text, name, self._device, seconds, caller(), why)
+        for programs in _lists.get():
+            programs.append(f"{name}, called at {caller()}{why}")
 
 
 class because:

@@ -49,6 +49,9 @@ def scalar_of(node: Instruction) -> Instruction | None:
 
 def splat_value(node: Instruction) -> Any | None:
     """The constant every element of `node` equals, as a NumPy scalar, or None."""
+    opcode = node.opcode
+    if opcode is not Opcode.CONSTANT and opcode is not Opcode.BROADCAST:
+        return None  # as of most that rules ask about
     scalar = scalar_of(node)
     if scalar is not None:
         return scalar.literal_array[()] if scalar.opcode is Opcode.CONSTANT else None

@@ -14,7 +14,7 @@ removes its own.
 API
   load(pack, key, kind, target) -> bytes | None
   write_pack(directory, pack, entries) -> path     packs(directory) -> paths
-  is_there(pack) -> bool       made_here(path) -> bool       entries_in(path) -> number
+  made_here(path) -> bool                          entries_in(path) -> number
 """
 
 from __future__ import annotations
@@ -62,6 +62,10 @@ class _Index(NamedTuple):
     size: int
     records: bytes
 
+    def is_of(self, facts: os.stat_result) -> bool:
+        """Whether it is the index of the file that the system says this of."""
+        return self.identity == _identity(facts)
+
     def find(self, key: bytes) -> tuple[int, int] | None:
         """Place and size of an entry."""
         low, high = 0, len(self.records) // _RECORD.size
@@ -72,6 +76,10 @@ class _Index(NamedTuple):
                 return place, size
             low, high = (middle + 1, high) if found < key else (low, middle)
         return None
+
+
+def _identity(facts: os.stat_result) -> tuple[int, ...]:
+    return (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
 
 _indices: dict[str, _Index] = {}
@@ -86,14 +94,19 @@ def load(pack: str, key: str, kind: str, target: str) -> bytes | None:
     directory = installed_directory()
     if directory is None:
         return None
-    path = os.path.join(directory, pack + _SUFFIX)
+    path, wanted = os.path.join(directory, pack + _SUFFIX), bytes.fromhex(key)
+    known = _indices.get(path)
+    found = None if known is None else known.find(wanted)
     try:
+        if known is not None and found is None and known.is_of(os.stat(path)):
+            return None  # as of most programs: it takes no other call of the system to tell
         handle = os.open(path, _OPEN)
     except OSError:  # there is none, or it is not for this user
         return None
     try:
         index = _index_of(handle, path)
-        found = index.find(bytes.fromhex(key))
+        if index is not known:
+            found = index.find(wanted)
         if found is None:
             return None
         place, size = found
@@ -142,12 +155,6 @@ def packs(directory: Path) -> list[Path]:
     return found
 
 
-def is_there(pack: str) -> bool:
-    """Whether there is a file of this name."""
-    directory = installed_directory()
-    return directory is not None and os.path.exists(os.path.join(directory, pack + _SUFFIX))
-
-
 def made_here(path: Path) -> bool:
     """Whether a pack was made by this installation."""
     return _head_of(path)[2] == _OWNER
@@ -165,15 +172,15 @@ def _head_of(path: Path) -> tuple[bytes, int, bytes]:
 
 def _index_of(handle: int, path: str) -> _Index:
     facts = os.fstat(handle)
-    identity = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
     known = _indices.get(path)
-    if known is None or known.identity != identity:
+    if known is None or not known.is_of(facts):
         whole = facts.st_size
         magic, count, _ = _unpacked(_read(handle, min(_HEAD.size, whole), 0, whole))
         size = count * _RECORD.size
         if magic != _MAGIC or count > _MOST_RECORDS or _HEAD.size + size > whole:
             raise NotUsable("damaged", "cannot be found: the file is no pack, or damaged")
-        known = _indices[path] = _Index(identity, whole, _read(handle, size, _HEAD.size, whole))
+        records = _read(handle, size, _HEAD.size, whole)
+        known = _indices[path] = _Index(_identity(facts), whole, records)
     return known
 
 

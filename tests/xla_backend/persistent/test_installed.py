@@ -128,3 +128,17 @@ def test_a_pack_that_is_put_in_its_place_is_seen(directory):
     assert found(KEYS[0]) == ENTRIES[0].content
     write_pack(directory, "one", [ENTRIES[0]._replace(content=b"new"), ENTRIES[1]])
     assert found(KEYS[0]) == b"new" and found(KEYS[2]) is None
+
+
+def test_what_a_known_pack_lacks_is_told_without_opening_it(directory, monkeypatch):
+    assert found(KEYS[0]) is not None
+    opened, open_file = [], os.open
+    monkeypatch.setattr(os, "open", lambda *args: opened.append(args) or open_file(*args))
+    assert found("12" * 32) is None and not opened
+    other = Entry("12" * 32, "object", "a cpu", b"other")
+    write_pack(directory, "one", [other])
+    opened.clear()
+    assert found("12" * 32) == b"other" and len(opened) == 1
+    assert found(KEYS[0]) is None
+    (directory / "one.pack").unlink()
+    assert found("13" * 32) is None

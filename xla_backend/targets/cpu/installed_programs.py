@@ -50,8 +50,6 @@ def load_installed_program(
         pack = programs_pack_of(each)
         if pack is None:
             return None
-        if not installed.is_there(pack):  # to make a key takes longer
-            continue
         found = installed.load(pack, key(each), kind, each.key)
         if found is not None:
             return found
