@@ -16,7 +16,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.patterns import read_leaves
 from xla_backend.program.build import ProgramBuilder
-from xla_backend.program.ir import Library, Step, aligned
+from xla_backend.program.ir import Library, Operand, Step, aligned
 from xla_backend.program.routines import Kind
 from xla_backend.runtime.host_libraries.lapack_arguments import (
     attributes_of,
@@ -28,9 +28,12 @@ from xla_backend.runtime.host_libraries.library_threads import size_of, threads_
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.matrix_rules import matrix_step, tasks_of, triangular_step
 from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
-from xla_backend.targets.cpu.routines.blocked_qr import BLOCK, work_elements
+from xla_backend.targets.cpu.routines.blocked_qr import work_elements
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
-from xla_backend.targets.cpu.routines.lapack_table import LAPACK
+from xla_backend.targets.cpu.routines.lapack_table import LAPACK, tasks_for
+from xla_backend.targets.cpu.routines.reflector_blocks import BLOCK
+from xla_backend.targets.cpu.routines.singular_plan import TYPES as SINGULAR_TYPES
+from xla_backend.targets.cpu.routines.singular_plan import numbers_for
 from xla_backend.targets.cpu.routines.small_matrices import (
     CONJUGATED,
     LOWER,
@@ -122,7 +125,7 @@ def _custom_call(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
         return HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
     if name == "trsm":
         return triangular_step(builder, node, _trsm_flags(options))
-    ways = _small_step, _large_step, _lapack_step
+    ways = _small_step, _large_step, _singular_step, _lapack_step
     steps = next((found for way in ways if (found := way(builder, node, name, options))), None)
     return steps or HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
 
@@ -206,6 +209,43 @@ def _large_step(
     return [Library(node.name, cycles, routine, (batches, *numbers, tasks, *arrays, *areas))]
 
 
+def _needed(
+    node: Instruction, name: str, options: Options, results: Sequence[str]
+) -> dict[str, int]:
+    """The options, without vectors that nobody reads. `results`: their names."""
+    read = {results[leaf] for leaf in read_leaves(node)}
+    unread = [option for option, vectors in _VECTORS.get(name, ()) if not vectors & read]
+    return {**options, **dict.fromkeys(unread, ord("N"))}
+
+
+def _singular_step(
+    builder: ProgramBuilder, node: Instruction, name: str, options: Options
+) -> list[Step]:
+    """By our own reduction to a bidiagonal matrix."""
+    operands, results = [o.shape for o in node.operands], node.shape.flatten()
+    type = operands[0].element_type
+    if name != "gesdd" or type not in SINGULAR_TYPES:
+        return []
+    *batch, m, n = operands[0].dimensions
+    if [shape.element_type for shape in results] != [*[type] * 4, PrimitiveType.S32]:
+        return []
+    if _svd_numbers(options, operands, results) is None:
+        return []
+    mode = _needed(node, name, options, ("copy", "s", "u", "vh", "info"))
+    left, right = results[2].dimensions[-1], results[3].dimensions[-2]
+    left, right = (0, 0) if mode.get("mode") == ord("N") else (left, right)
+    batches, work = math.prod(batch), m * n * min(m, n)
+    alone = numbers_for(batches, 1, m, n, left, right)
+    nbytes = alone["elements"] * type.byte_size
+    tasks = min(tasks_of(batches, work), tasks_for(batches, nbytes))
+    memory = builder.scratch(Shape.array(type, (tasks, alone["elements"])))
+    arrays = [*map(builder.slice, node.operands)]
+    arrays += [builder.slice(node, leaf) for leaf in range(len(results))]
+    numbers = {**alone, "tasks": tasks}.values()
+    arguments: tuple[Operand, ...] = (*numbers, *arrays, memory)
+    return [Library(node.name, float(batches * work), f"svd_blocked_{type}", arguments)]
+
+
 def _lapack_step(
     builder: ProgramBuilder, node: Instruction, name: str, options: Options
 ) -> list[Step]:
@@ -224,11 +264,7 @@ def _lapack_step(
     chosen = {key: options.get(key, default) for key, default in routine.options.items()}
     if name == "gesdd" and not _has_factors(sizes, chosen):
         return []
-    found = [array.name for array in routine.arrays[len(operands) :]]
-    read = {found[leaf] for leaf in read_leaves(node)}
-    for option, vectors in _VECTORS.get(name, ()):
-        if not vectors & read:
-            chosen[option] = ord("N")
+    chosen = _needed(node, name, chosen, [a.name for a in routine.arrays[len(operands) :]])
     if name == "gehrd":
         chosen = {"low": chosen["low"] or 1, "high": chosen["high"] or sizes["n"]}
     if name == "gtsv" and sizes["n"] == 1:

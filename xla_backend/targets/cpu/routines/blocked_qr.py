@@ -7,9 +7,8 @@
         as those of `small_reflectors`; for each of the tasks that the batch is divided into, work
         has room for `work_elements`, negated for m BLOCK ones
 
-Columns that fit into one vector are factored in a copy with a vector for each row. With the
-reflectors in the columns of V their product is I - V T V^H, and the inverse of T is the upper
-triangle of V^H V with 1 / tau on the diagonal (Puglisi): products with T are triangular systems.
+Columns that fit into one vector are factored in a copy with a vector for each row;
+`reflector_blocks` applies what was found to the others.
 """
 
 from __future__ import annotations
@@ -22,15 +21,22 @@ from xla_backend.llvm.bytes import copy_bytes
 from xla_backend.llvm.types import const, element, mask_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
-from xla_backend.targets.cpu.routines.blocked_matrices import SUBSTITUTE, emit_substitute
 from xla_backend.targets.cpu.routines.matrix_lanes import Element, element_of, parts_of
-from xla_backend.targets.cpu.routines.matrix_rows import Rows, place, product
+from xla_backend.targets.cpu.routines.matrix_rows import Rows, place
 from xla_backend.targets.cpu.routines.matrix_tasks import emit_tasks
+from xla_backend.targets.cpu.routines.reflector_blocks import (
+    BLOCK,
+    Packed,
+    ReflectorAreas,
+    apply_reflectors,
+    call_function,
+    clear,
+    emit_reflectors,
+    multiply_by_reflectors,
+)
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.small_matrices import TYPES
 
-# Reflectors that are applied at a time.
-BLOCK = 64
 # Sums of squares within these bounds have neither overflown nor lost anything.
 _BOUNDS = {"float": (2.0**-80, 2.0**100), "double": (2.0**-900, 2.0**900)}
 # Columns whose largest number is below are multiplied.
@@ -38,32 +44,11 @@ _TINY = {"float": 2.0**-60, "double": 2.0**-500}
 _BASE = [
     ("ptr", "a"), ("i64", "pitch"), ("i64", "m"), ("i64", "n"), ("ptr", "taus"), ("ptr", "panel"),
 ]  # fmt: skip
-_SPREAD = [
-    ("ptr", "a"), ("i64", "pitch"), ("i64", "m"), ("i64", "count"), ("ptr", "taus"), ("ptr", "v"),
-    ("ptr", "negated"), ("ptr", "s"),
-]  # fmt: skip
-_APPLY = [
-    ("ptr", "c"), ("i64", "pitch"), ("i64", "m"), ("i64", "n"), ("i64", "count"), ("ptr", "v"),
-    ("ptr", "negated"), ("ptr", "s"), ("ptr", "w"), ("i1", "adjoint"),
-]  # fmt: skip
 
 
 def work_elements(m: int, n: int) -> int:
     """Memory of one task: a panel, the reflectors, their triangle, and products with columns."""
     return m * (MOST_LANES + BLOCK) + BLOCK * BLOCK + BLOCK * n
-
-
-def _call(
-    w: FunctionWriter, name: str, fields: list[tuple[str, str]], *values: str, result: str = "void"
-) -> str:
-    arguments = [(ty, value) for (ty, _), value in zip(fields, values, strict=True)]
-    return w.call(name, result, arguments)
-
-
-def _zero(w: FunctionWriter, t: P, target: str, count: str) -> None:
-    w.module.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-    size = w.imul(count, t.byte_size)
-    w.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {size}, i1 false)")
 
 
 # -- one vector of columns -------------------------------------------------------------------------
@@ -211,106 +196,7 @@ def _emit_base(module: ModuleWriter, t: P) -> None:
     w.ret()
 
 
-# -- many reflectors -------------------------------------------------------------------------------
-
-
-def _emit_spread(module: ModuleWriter, t: P) -> None:
-    """void qr.spread(a, pitch, m, count, taus, v, negated, s): the reflectors in the first columns
-    of a as dense rows of v, their negated conjugates, and the triangle s that is the inverse of T.
-    Where tau is 0 there is no reflector."""
-    w = module.function("qr.spread", _SPREAD, internal=True, attributes="noinline")
-    v = Rows(w, t)
-    lanes, ty = v.lanes, v.lanes.ty
-    count = v.lanes.count
-    zero, one = lanes.zero(), lanes.real(const(ty, 1.0))
-
-    def is_zero(x: Element) -> str:
-        masks = [w.cmp("oeq", ty, part, const(ty, 0.0)) for part in parts_of(x)]
-        return masks[0] if len(masks) == 1 else w.op("and", mask_of(ty), *masks)
-
-    def numbered(start: str) -> str:
-        first = w.splat(lanes.index_ty, w.cast("trunc", "i64", start, "i32"))
-        return w.op("add", lanes.index_ty, lanes.ones, first)
-
-    with w.loop("0", "%m") as rows:
-        source = place(w, t, "%a", w.imul(rows.index, "%pitch"))
-        line = w.imul(rows.index, "%count")
-        number = w.splat(lanes.index_ty, w.cast("trunc", "i64", rows.index, "i32"))
-        with w.loop("0", "%count", count) as columns:
-            mask = v.mask(columns.index, "%count")
-            places = numbered(columns.index)
-            value = v.load(source, columns.index, mask)
-            value = lanes.select(w.cmp("slt", lanes.index_ty, places, number), value, zero)
-            value = lanes.select(w.cmp("eq", lanes.index_ty, places, number), one, value)
-            value = lanes.select(is_zero(v.load("%taus", columns.index, mask)), zero, value)
-            at = w.iadd(line, columns.index)
-            v.store("%v", at, value, mask)
-            v.store("%negated", at, lanes.negated(lanes.conjugate(value)), mask)
-    _zero(w, t, "%s", w.imul("%count", "%count"))
-    product(
-        w, t, "%count", "%count", "%m", "%negated", "1", "%count", "%v", "%count", "1", "%s",
-        "%count",
-    )  # fmt: skip
-    with w.loop("0", "%count") as rows:
-        line = w.imul(rows.index, "%count")
-        number = w.splat(lanes.index_ty, w.cast("trunc", "i64", rows.index, "i32"))
-        tau = v.number("%taus", rows.index)
-        inverse = lanes.select(is_zero(tau), one, lanes.quotient(one, tau))
-        with w.loop("0", "%count", count) as columns:
-            mask = v.mask(columns.index, "%count")
-            at = w.iadd(line, columns.index)
-            value = lanes.negated(v.load("%s", at, mask))
-            same = w.cmp("eq", lanes.index_ty, numbered(columns.index), number)
-            v.store("%s", at, lanes.select(same, inverse, value), mask)
-    w.ret()
-
-
-def _emit_apply(module: ModuleWriter, t: P) -> None:
-    """void qr.apply(c, pitch, m, n, count, v, negated, s, w, adjoint): c becomes Q c or, adjoint,
-    Q^H c; w has room for count rows of n."""
-    w = module.function("qr.apply", _APPLY, internal=True)
-    _zero(w, t, "%w", w.imul("%count", "%n"))
-    product(w, t, "%count", "%n", "%m", "%negated", "1", "%count", "%c", "%pitch", "1", "%w", "%n")
-    last = w.isub("%count", 1)
-
-    def solve(start: str, row: str, column: str, direction: str, conjugated: str) -> list[str]:
-        matrix = place(w, t, "%s", w.imul(start, w.iadd("%count", 1)))
-        unknowns = place(w, t, "%w", w.imul(start, "%n"))
-        _call(
-            w, "blocked.substitute", SUBSTITUTE, matrix, row, column, direction, conjugated, "0",
-            "%count", unknowns, "%n", "%n",
-        )  # fmt: skip
-        return []
-
-    w.if_else(
-        "%adjoint",
-        [],
-        lambda: solve("0", "1", "%count", "1", "1"),
-        lambda: solve(last, "%count", "1", "-1", "0"),
-    )
-    product(w, t, "%m", "%n", "%count", "%v", "%count", "1", "%w", "%n", "1", "%c", "%pitch")
-    w.ret()
-
-
-class _Areas:
-    """The memory of a task."""
-
-    def __init__(
-        self, w: FunctionWriter, t: P, given: Mapping[str, str], task: str, columns: str
-    ) -> None:
-        m = given["m"]
-        panel, vectors = w.imul(m, MOST_LANES), w.imul(m, BLOCK)
-        sizes = [panel, vectors, str(BLOCK * BLOCK), w.imul(columns, BLOCK)]
-        total = "0"
-        for size in sizes:
-            total = w.iadd(total, size)
-        at = w.imul(task, total)
-        places = []
-        for size in sizes:
-            places.append(place(w, t, given["work"], at))
-            at = w.iadd(at, size)
-        self.panel, self.v, self.s, self.w = places
-        self.negated = place(w, t, given["negated"], w.imul(task, vectors))
+# -- routines -----------------------------------------------------------------------------------
 
 
 _GEQRF = [
@@ -323,28 +209,28 @@ _ORGQR = [
 ]
 
 
-def _geqrf(t: P, w: FunctionWriter, given: Mapping[str, str], number: str, task: str) -> None:
-    m, n = given["m"], given["n"]
-    areas = _Areas(w, t, given, task, n)
-    size = w.imul(m, n)
-    a, packed = (place(w, t, given[name], w.imul(number, size)) for name in ("a", "packed"))
-    copy_bytes(w, packed, a, w.imul(size, t.byte_size))
+def emit_factor(module: ModuleWriter, t: P) -> None:
+    """The functions that `factor` calls, but for those of `reflector_blocks`."""
+    _emit_dots(module, t)
+    _emit_largest(module, t, "double" if t in (P.F64, P.C128) else "float")
+    _emit_base(module, t)
+
+
+def factor(
+    w: FunctionWriter, t: P, packed: Packed, n: str, panel: str, areas: ReflectorAreas
+) -> None:
+    """A matrix of n columns, as they are to be packed, becomes its factors."""
+    m, pitch, taus = packed.rows, packed.pitch, packed.taus
     few = w.imin(m, n)
-    taus = place(w, t, given["taus"], w.imul(number, few))
     lanes = Rows(w, t).lanes.count
 
     def apply(start: str, count: str, stop: str) -> None:
         """The reflectors from `start` on, to the columns behind them up to `stop`."""
-        corner = place(w, t, packed, w.imul(start, w.iadd(n, 1)))
-        rows, columns = w.isub(m, start), w.isub(w.isub(stop, start), count)
+        columns = w.isub(w.isub(stop, start), count)
         with w.if_(w.cmp("sgt", "i64", columns, "0")):
-            mine = place(w, t, taus, start)
-            matrices = areas.v, areas.negated, areas.s
-            _call(w, "qr.spread", _SPREAD, corner, n, rows, count, mine, *matrices)
-            others = place(w, t, corner, count)
-            _call(
-                w, "qr.apply", _APPLY, others, n, rows, columns, count, *matrices, areas.w, "true"
-            )
+            corner = place(w, t, packed.start, w.imul(start, w.iadd(pitch, 1)))
+            others = place(w, t, corner, count), pitch, columns
+            apply_reflectors(w, t, packed, start, count, others, areas, "true")
 
     with w.loop("0", few, BLOCK) as blocks:
         start = blocks.index
@@ -352,36 +238,56 @@ def _geqrf(t: P, w: FunctionWriter, given: Mapping[str, str], number: str, task:
         with w.loop(start, stop, lanes) as vectors:
             j = vectors.index
             count = w.imin(w.isub(stop, j), lanes)
-            corner = place(w, t, packed, w.imul(j, w.iadd(n, 1)))
+            corner = place(w, t, packed.start, w.imul(j, w.iadd(pitch, 1)))
             mine = place(w, t, taus, j)
-            _call(w, "qr.base", _BASE, corner, n, w.isub(m, j), count, mine, areas.panel)
+            call_function(w, "qr.base", _BASE, corner, pitch, w.isub(m, j), count, mine, panel)
             apply(j, count, stop)
         apply(start, w.isub(stop, start), n)
 
 
+def _areas(
+    w: FunctionWriter, t: P, given: Mapping[str, str], task: str, columns: str
+) -> tuple[str, ReflectorAreas]:
+    """The panel, and what reflectors are applied with, of a task."""
+    m = given["m"]
+    panel, vectors = w.imul(m, MOST_LANES), w.imul(m, BLOCK)
+    sizes = [panel, vectors, str(BLOCK * BLOCK), w.imul(columns, BLOCK)]
+    total = "0"
+    for size in sizes:
+        total = w.iadd(total, size)
+    at = w.imul(task, total)
+    places = []
+    for size in sizes:
+        places.append(place(w, t, given["work"], at))
+        at = w.iadd(at, size)
+    negated = place(w, t, given["negated"], w.imul(task, vectors))
+    return places[0], ReflectorAreas(places[1], negated, places[2], places[3])
+
+
+def _geqrf(t: P, w: FunctionWriter, given: Mapping[str, str], number: str, task: str) -> None:
+    m, n = given["m"], given["n"]
+    panel, areas = _areas(w, t, given, task, n)
+    size = w.imul(m, n)
+    a, packed = (place(w, t, given[name], w.imul(number, size)) for name in ("a", "packed"))
+    copy_bytes(w, packed, a, w.imul(size, t.byte_size))
+    few = w.imin(m, n)
+    taus = place(w, t, given["taus"], w.imul(number, few))
+    factor(w, t, Packed(packed, n, m, taus), n, panel, areas)
+
+
 def _orgqr(t: P, w: FunctionWriter, given: Mapping[str, str], number: str, task: str) -> None:
     m, n, k = given["m"], given["n"], given["k"]
-    areas = _Areas(w, t, given, task, n)
+    _, areas = _areas(w, t, given, task, n)
     size = w.imul(m, n)
     packed, q = (place(w, t, given[name], w.imul(number, size)) for name in ("packed", "q"))
     taus = place(w, t, given["taus"], w.imul(number, k))
-    _zero(w, t, q, size)
+    clear(w, t, q, size)
     real = element(Rows(w, t).lanes.ty)
     with w.loop("0", n) as columns:
         diagonal = place(w, t, q, w.imul(columns.index, w.iadd(n, 1)))
         w.store(real, const(real, 1.0), diagonal)
-    blocks = w.op("udiv", "i64", w.iadd(k, BLOCK - 1), str(BLOCK))
-    with w.loop("0", blocks) as loop:
-        start = w.imul(w.isub(w.isub(blocks, loop.index), 1), BLOCK)
-        count = w.imin(w.isub(k, start), BLOCK)
-        corner = w.imul(start, w.iadd(n, 1))
-        rows, columns_left = w.isub(m, start), w.isub(n, start)
-        source, target = place(w, t, packed, corner), place(w, t, q, corner)
-        matrices = areas.v, areas.negated, areas.s
-        _call(w, "qr.spread", _SPREAD, source, n, rows, count, place(w, t, taus, start), *matrices)
-        _call(
-            w, "qr.apply", _APPLY, target, n, rows, columns_left, count, *matrices, areas.w, "false"
-        )
+    given_packed = Packed(packed, n, m, taus)
+    multiply_by_reflectors(w, t, given_packed, k, (q, n, n), areas, from_diagonal=True)
 
 
 _ROUTINES: Mapping[str, tuple[list[tuple[str, str]], Callable[..., None]]] = {
@@ -391,14 +297,9 @@ _ROUTINES: Mapping[str, tuple[list[tuple[str, str]], Callable[..., None]]] = {
 
 
 def _emit(name: str, t: P, module: ModuleWriter) -> None:
-    real = "double" if t in (P.F64, P.C128) else "float"
-    emit_substitute(module, t)
-    _emit_spread(module, t)
-    _emit_apply(module, t)
+    emit_reflectors(module, t)
     if name == "geqrf":
-        _emit_dots(module, t)
-        _emit_largest(module, t, real)
-        _emit_base(module, t)
+        emit_factor(module, t)
     parameters, problem = _ROUTINES[name]
     emit_tasks(module, f"pyjax_{name}_blocked_{t}", parameters, partial(problem, t))
 

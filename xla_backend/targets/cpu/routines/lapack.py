@@ -337,7 +337,7 @@ _BODIES: Mapping[str, Callable[[_Problem], None]] = {
 # -- helpers ---------------------------------------------------------------------------------------
 
 
-def _emit_finite(module: ModuleWriter, t: P) -> None:
+def emit_finite(module: ModuleWriter, t: P) -> None:
     """i1 lapack.finite(ptr x, i64 count): whether all elements are finite."""
     w = module.function("lapack.finite", [("ptr", "x"), ("i64", "count")], "i1", internal=True)
     v = Rows(w, t)
@@ -349,7 +349,7 @@ def _emit_finite(module: ModuleWriter, t: P) -> None:
     w.ret("i1", w.reduce("and", mask_of(ty), below))
 
 
-def _emit_nan(module: ModuleWriter, t: P) -> None:
+def emit_nan(module: ModuleWriter, t: P) -> None:
     """void lapack.nan(ptr x, i64 count): of reals."""
     w = module.function("lapack.nan", [("ptr", "x"), ("i64", "count")], internal=True)
     v = Rows(w, REALS[t])
@@ -397,8 +397,8 @@ def _emit(name: str, t: P, module: ModuleWriter) -> None:
     routine = LAPACK[name, t]
     emit_transpose(module, t)
     if name in ("geev", "gesdd"):
-        _emit_finite(module, t)
-        _emit_nan(module, t)
+        emit_finite(module, t)
+        emit_nan(module, t)
     if name == "geev" and not t.is_complex:
         _emit_pairs(module, t)
     parameters = [("i64", number) for number in routine.numbers]

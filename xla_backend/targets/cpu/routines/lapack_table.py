@@ -99,8 +99,13 @@ class LapackRoutine(NamedTuple):
             nbytes = count(sized) * elements[area.split(":")[1]]
             pitch += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
         # LAPACK that has threads of its own goes through its problems one after another.
-        tasks = max(1, min(batches, _TASKS, _TASK_BYTES // max(pitch, 1))) if threads == 1 else 1
+        tasks = tasks_for(batches, pitch) if threads == 1 else 1
         return [batches, tasks, threads, *known.values(), lwork, *places, pitch]
+
+
+def tasks_for(batches: int, nbytes: int) -> int:
+    """How many tasks a batch is divided into; `nbytes`: memory of one."""
+    return max(1, min(batches, _TASKS, _TASK_BYTES // max(nbytes, 1)))
 
 
 def _parsed(arrays: str) -> tuple[Matrices, ...]:
@@ -127,6 +132,8 @@ def _gesdd_reals(s: Sizes) -> int:
     return max(7 * few, few * (5 * few + 7), few * (2 * many + 2 * few + 1))
 
 
+# We have these ourselves for reals.
+_COMPLEX_ONLY = ("gesdd",)
 _WORK = {"matrix:t": _matrix, "work:t": lambda s: s["lwork"]}
 _MODES = {"mode": "V", "uplo": "L"}
 # Arrays, options, areas, work. Eigenvalues of a real matrix are two arrays.
@@ -198,5 +205,8 @@ def _routine(name: str, is_complex: bool) -> LapackRoutine:
 
 
 LAPACK: Mapping[tuple[str, P], LapackRoutine] = {
-    (name, t): _routine(name, t.is_complex) for name in _ROUTINES for t in TYPES
+    (name, t): _routine(name, t.is_complex)
+    for name in _ROUTINES
+    for t in TYPES
+    if t.is_complex or name not in _COMPLEX_ONLY
 }

@@ -12,6 +12,7 @@ import numpy as np
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
+from xla_backend.targets.cpu.routines import singular_plan
 from xla_backend.targets.cpu.routines.matrix_lanes import REALS
 from xla_backend.targets.cpu.routines.small_matrices import (
     CONJUGATED,
@@ -218,4 +219,29 @@ def matrix_routines() -> list[Routine]:
                         steady=True,
                     )
                 )
-    return found
+    return [*found, *_singular_routines()]
+
+
+def _singular_routines() -> list[Routine]:
+    """Their numbers also say where things are in memory."""
+    *_, written, reference = _ROUTINES["svd"]
+    return [
+        Routine(
+            f"svd_blocked_{t}",
+            (
+                *(Parameter(number, Kind.NUMBER) for number in singular_plan.NUMBERS),
+                Parameter("a", Kind.READ, t),
+                *(Parameter(array, Kind.WRITE, _type_of(array, t)) for array in written.split()),
+                Parameter("work", Kind.WORK, t),
+            ),
+            partial(_with_numbers, singular_plan.NUMBERS, reference),
+            stops=True,
+            steady=True,
+        )
+        for t in singular_plan.TYPES
+    ]
+
+
+def _with_numbers(names: Sequence[str], reference: Callable[..., None], *operands: Any) -> None:
+    """A reference that takes the first five of the numbers, and no memory."""
+    reference(*operands[:5], *operands[len(names) : -1])
