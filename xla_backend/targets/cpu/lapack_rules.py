@@ -32,8 +32,8 @@ from xla_backend.targets.cpu.routines.blocked_qr import work_elements
 from xla_backend.targets.cpu.routines.contracts import ROUTINES
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK, tasks_for
 from xla_backend.targets.cpu.routines.reflector_blocks import BLOCK
+from xla_backend.targets.cpu.routines.singular_plan import LEAST, numbers_for
 from xla_backend.targets.cpu.routines.singular_plan import TYPES as SINGULAR_TYPES
-from xla_backend.targets.cpu.routines.singular_plan import numbers_for
 from xla_backend.targets.cpu.routines.small_matrices import (
     CONJUGATED,
     LOWER,
@@ -227,6 +227,8 @@ def _singular_step(
     if name != "gesdd" or type not in SINGULAR_TYPES:
         return []
     *batch, m, n = operands[0].dimensions
+    if min(m, n) < LEAST:
+        return []
     if [shape.element_type for shape in results] != [*[type] * 4, PrimitiveType.S32]:
         return []
     if _svd_numbers(options, operands, results) is None:

@@ -30,6 +30,8 @@ BLOCK = 16
 _WIDTH = 2 * BLOCK
 # Rows that are multiplied at a time.
 _AT_ONCE = 4
+# Threads share products of more multiplications.
+_MOST_ALONE = (1 << 20) - 1
 # Sums of squares within these bounds have neither overflown nor lost anything.
 _BOUNDS = {"float": (2.0**-80, 2.0**100), "double": (2.0**-900, 2.0**900)}
 _REDUCE = [
@@ -395,15 +397,21 @@ class _Reduction:
         )
 
     def take_away(self, i: str, left: str) -> None:
-        """What was held back, from the rows and columns from here on."""
+        """What was held back, from the rows and columns from here on: some rows at a time, which
+        the calling thread does. Others would take them out of its caches, for the next pass."""
         w, t = self.w, self.t
         target, narrow = place(w, t, self.row(i), left), self.beside(i)
         rows, columns = w.isub("%m", i), w.isub("%pitch", left)
         wide = place(w, t, self["z"], left)
-        product(
-            w, t, rows, columns, str(_WIDTH), narrow, str(_WIDTH), "1", wide, "%pitch", "1", target,
-            "%pitch",
-        )  # fmt: skip
+        most = w.op("udiv", "i64", str(_MOST_ALONE), w.imul(columns, _WIDTH))
+        with w.loop("0", rows, w.imax(most, 1)) as blocks:
+            first = blocks.index
+            some = w.imin(w.isub(rows, first), w.imax(most, 1))
+            product(
+                w, t, some, columns, str(_WIDTH),
+                place(w, t, narrow, w.imul(first, _WIDTH)), str(_WIDTH), "1",
+                wide, "%pitch", "1", place(w, t, target, w.imul(first, "%pitch")), "%pitch",
+            )  # fmt: skip
         self.zero(narrow, w.imul(rows, _WIDTH))
         self.zero(self["z"], w.imul("%pitch", _WIDTH))
 

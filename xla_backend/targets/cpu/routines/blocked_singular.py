@@ -39,6 +39,7 @@ _PARAMETERS = [
     *(("i64", name) for name in NUMBERS),
     *(("ptr", name) for name in ("a", "copy", "s", "u", "vh", "info", "work")),
 ]
+_SIDE = [*_PARAMETERS, ("i64", "number"), ("i64", "task")]
 # Matrices whose largest number is beyond these are multiplied by a power of two, for squares are
 # summed.
 _BOUNDS = {"float": (2.0**-40, 2.0**40), "double": (2.0**-459, 2.0**459)}
@@ -109,7 +110,8 @@ class _Problem:
     def __init__(
         self, w: FunctionWriter, t: P, given: Mapping[str, str], number: str, task: str
     ) -> None:
-        self.w, self.t, self.given, self._number = w, t, given, number
+        self.w, self.t, self.given = w, t, given
+        self._number, self._task = number, task
         self.real = "double" if t is P.F64 else "float"
         self._memory = place(w, t, given["work"], w.imul(task, given["elements"]))
         m, n = given["m"], given["n"]
@@ -119,7 +121,11 @@ class _Problem:
         self.wanted = w.cmp("ne", "i64", given["left"], "0")
         self.factored = w.cmp("ne", "i64", given["factored"], "0")
         self.rows = w.select(self.factored, "i64", self.few, self.many)
-        self.areas = ReflectorAreas(*map(self.area, ("v", "negated", "s", "w")))
+        names = ReflectorAreas._fields
+        self.areas = ReflectorAreas(*map(self.area, names))
+        self.right_areas = ReflectorAreas(*(self.area(f"right_{name}") for name in names))
+        self.u = self.array("u", m, given["left"])
+        self.vectors = w.select(self.turned, "ptr", self.area("vectors"), self.u)
 
     def __getitem__(self, name: str) -> str:
         return self.given[name]
@@ -227,17 +233,20 @@ class _Problem:
             v.store(target, loop.index, v.lanes.times_real(value, scale), mask)
 
     def store_vectors(self) -> None:
+        """Of both sides at the same time: each is one thread's, which has it in its caches."""
         w = self.w
-        u = self.array("u", self["m"], self["left"])
         vh = self.array("vh", self["right"], self["n"])
-        target = w.select(self.turned, "ptr", self.area("vectors"), u)
-        self.multiply_left(target)
+        context = w.alloca("i64", len(_SIDE), 8)
+        values = {**self.given, "number": self._number, "task": self._task}
+        for field, (ty, name) in enumerate(_SIDE):
+            w.store(ty, values[name], w.gep("i64", context, field), 8)
+        arguments = [("ptr", "@singular.side"), ("ptr", context), ("i64", "2")]
+        w.call("pyjax_parallel_for_polled", "void", arguments)
         right = self.area("right")
-        self.multiply_right(right)
 
         def by_columns() -> list[str]:
-            self.copy(right, u, self.few, self.few)
-            self.transpose(target, self.many, self.columns, vh)
+            self.copy(right, self.u, self.few, self.few)
+            self.transpose(self.vectors, self.many, self.columns, vh)
             return []
 
         def by_rows() -> list[str]:
@@ -246,8 +255,9 @@ class _Problem:
 
         w.if_else(self.turned, [], by_columns, by_rows)
 
-    def multiply_left(self, target: str) -> None:
+    def multiply_left(self) -> None:
         """Of as many rows as the matrix has, from the columns of what is bidiagonal."""
+        target = self.vectors
         w, t, few, many, columns = self.w, self.t, self.few, self.many, self.columns
         by_rows = self.area("work")
         self.transpose(self.area("left"), few, few, by_rows)
@@ -266,15 +276,37 @@ class _Problem:
             reflectors = Packed(self.area("packed"), few, many, self.area("taus"))
             multiply_by_reflectors(w, t, reflectors, few, (target, columns, columns), self.areas)
 
-    def multiply_right(self, target: str) -> None:
+    def multiply_right(self) -> None:
         """Reflectors of rows begin with the second column."""
         w, t, few = self.w, self.t, self.few
         turned = self.area("turned_reflectors")
         self.transpose(self.area("reflectors"), few, self["pitch"], turned)
         fewer = w.isub(few, 1)
         reflectors = Packed(place(w, t, turned, few), few, fewer, self.area("rights"))
-        rows = place(w, t, target, few), few, few
-        multiply_by_reflectors(w, t, reflectors, fewer, rows, self.areas)
+        rows = place(w, t, self.area("right"), few), few, few
+        multiply_by_reflectors(w, t, reflectors, fewer, rows, self.right_areas)
+
+
+def _emit_side(module: ModuleWriter, t: P) -> None:
+    """void singular.side(context, side): the vectors on one side."""
+    fields = [("ptr", "context"), ("i64", "side")]
+    w = module.function("singular.side", fields, internal=True)
+    given = {
+        name: w.load_invariant(ty, w.gep("i64", "%context", field), 8)
+        for field, (ty, name) in enumerate(_SIDE)
+    }
+    p = _Problem(w, t, given, given["number"], given["task"])
+
+    def left() -> list[str]:
+        p.multiply_left()
+        return []
+
+    def right() -> list[str]:
+        p.multiply_right()
+        return []
+
+    w.if_else(w.cmp("eq", "i64", "%side", "0"), [], left, right)
+    w.ret()
 
 
 def _problem(t: P, w: FunctionWriter, given: Mapping[str, str], number: str, task: str) -> None:
@@ -322,6 +354,7 @@ def _emit(t: P, module: ModuleWriter) -> None:
     emit_bidiagonal(module, t)
     _emit_scale(module, t)
     _emit_fill(module, t)
+    _emit_side(module, t)
     emit_tasks(module, f"pyjax_svd_blocked_{t}", _PARAMETERS, partial(_problem, t))
 
 

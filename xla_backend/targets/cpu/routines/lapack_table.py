@@ -132,8 +132,6 @@ def _gesdd_reals(s: Sizes) -> int:
     return max(7 * few, few * (5 * few + 7), few * (2 * many + 2 * few + 1))
 
 
-# We have these ourselves for reals.
-_COMPLEX_ONLY = ("gesdd",)
 _WORK = {"matrix:t": _matrix, "work:t": lambda s: s["lwork"]}
 _MODES = {"mode": "V", "uplo": "L"}
 # Arrays, options, areas, work. Eigenvalues of a real matrix are two arrays.
@@ -205,8 +203,5 @@ def _routine(name: str, is_complex: bool) -> LapackRoutine:
 
 
 LAPACK: Mapping[tuple[str, P], LapackRoutine] = {
-    (name, t): _routine(name, t.is_complex)
-    for name in _ROUTINES
-    for t in TYPES
-    if t.is_complex or name not in _COMPLEX_ONLY
+    (name, t): _routine(name, t.is_complex) for name in _ROUTINES for t in TYPES
 }

@@ -15,6 +15,8 @@ from xla_backend.targets.cpu.routines.reflector_blocks import BLOCK
 # Matrices with so many times as many rows as columns are factored first (as LAPACK does).
 _TALL = 11 / 6
 _ALIGNMENT = 16
+# Of fewer rows or columns LAPACK is as quick.
+LEAST = 8
 
 
 class Sizes(NamedTuple):
@@ -53,10 +55,15 @@ _AREAS: Mapping[str, Callable[[Sizes], int]] = {
     # The matrix as it is factored, or by columns.
     "packed": lambda s: s.many * s.few if s.factored or s.turned else 0,
     "panel": lambda s: s.many * MOST_LANES if s.factored else 0,
+    # What reflectors are applied with, on each side.
     "v": lambda s: s.many * BLOCK if s.factored or s.columns else 0,
     "negated": lambda s: s.many * BLOCK if s.factored or s.columns else 0,
     "s": lambda s: BLOCK * BLOCK,
     "w": lambda s: max(s.few, s.columns) * BLOCK,
+    "right_v": lambda s: s.few * BLOCK if s.columns else 0,
+    "right_negated": lambda s: s.few * BLOCK if s.columns else 0,
+    "right_s": lambda s: BLOCK * BLOCK if s.columns else 0,
+    "right_w": lambda s: s.few * BLOCK if s.columns else 0,
     "reflectors": lambda s: s.few * s.pitch if s.columns else 0,
     "turned_reflectors": lambda s: s.pitch * s.few if s.columns else 0,
     # The vectors of what is bidiagonal.
