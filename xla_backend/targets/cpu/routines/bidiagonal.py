@@ -30,8 +30,8 @@ BLOCK = 16
 _WIDTH = 2 * BLOCK
 # Rows that are multiplied at a time.
 _AT_ONCE = 4
-# Threads share products of more multiplications.
-_MOST_ALONE = (1 << 20) - 1
+# Threads share products of more multiplications, and what is packed for those of more rows.
+_MOST_ALONE, _ROWS_ALONE = (1 << 20) - 1, 64
 # Sums of squares within these bounds have neither overflown nor lost anything.
 _BOUNDS = {"float": (2.0**-80, 2.0**100), "double": (2.0**-900, 2.0**900)}
 _REDUCE = [
@@ -404,9 +404,10 @@ class _Reduction:
         rows, columns = w.isub("%m", i), w.isub("%pitch", left)
         wide = place(w, t, self["z"], left)
         most = w.op("udiv", "i64", str(_MOST_ALONE), w.imul(columns, _WIDTH))
-        with w.loop("0", rows, w.imax(most, 1)) as blocks:
+        most = w.imin(w.imax(most, 1), _ROWS_ALONE)
+        with w.loop("0", rows, most) as blocks:
             first = blocks.index
-            some = w.imin(w.isub(rows, first), w.imax(most, 1))
+            some = w.imin(w.isub(rows, first), most)
             product(
                 w, t, some, columns, str(_WIDTH),
                 place(w, t, narrow, w.imul(first, _WIDTH)), str(_WIDTH), "1",
