@@ -233,15 +233,26 @@ class _Problem:
             v.store(target, loop.index, v.lanes.times_real(value, scale), mask)
 
     def store_vectors(self) -> None:
-        """Of both sides at the same time: each is one thread's, which has it in its caches."""
+        """Of both sides at the same time, each by one thread, which has it in its caches; threads
+        that have problems of their own do both."""
         w = self.w
         vh = self.array("vh", self["right"], self["n"])
         context = w.alloca("i64", len(_SIDE), 8)
         values = {**self.given, "number": self._number, "task": self._task}
         for field, (ty, name) in enumerate(_SIDE):
             w.store(ty, values[name], w.gep("i64", context, field), 8)
-        arguments = [("ptr", "@singular.side"), ("ptr", context), ("i64", "2")]
-        w.call("pyjax_parallel_for_polled", "void", arguments)
+
+        def shared() -> list[str]:
+            arguments = [("ptr", "@singular.side"), ("ptr", context), ("i64", "2")]
+            w.call("pyjax_parallel_for_polled", "void", arguments)
+            return []
+
+        def alone() -> list[str]:
+            for side in ("0", "1"):
+                w.call("singular.side", "void", [("ptr", context), ("i64", side)])
+            return []
+
+        w.if_else(w.cmp("eq", "i64", self["tasks"], "1"), [], shared, alone)
         right = self.area("right")
 
         def by_columns() -> list[str]:
