@@ -96,6 +96,12 @@ class TargetInfo(Value):
         return self.is_x86 and self.vector_bits >= 256  # AVX2 and AVX-512
 
     @property
+    def adds_bfloat_products(self) -> bool:
+        """Whether an instruction adds two products of bf16 to each f32 of a register, as two fused
+        multiply-adds do one after the other, but for subnormal numbers, which it takes for zero."""
+        return self.is_x86 and self.vector_bits == 512 and has_features(self, ("avx512bf16",))
+
+    @property
     def has_range(self) -> bool:
         """Whether an instruction finds the larger of two floats by value and sign."""
         return self.is_x86 and self.vector_bits == 512  # of AVX512DQ and VL

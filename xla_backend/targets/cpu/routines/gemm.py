@@ -29,8 +29,8 @@ from xla_backend.targets.cpu.routines.gemm_context import (
     packed_element,
     parameters,
 )
-from xla_backend.targets.cpu.routines.gemm_micro import emit_micro_kernel, micro_name
-from xla_backend.targets.cpu.routines.gemm_pack import emit_pack_a, emit_pack_b
+from xla_backend.targets.cpu.routines.gemm_micro import HALVES, emit_micro_kernel, micro_name
+from xla_backend.targets.cpu.routines.gemm_pack import emit_any_small, emit_pack_a, emit_pack_b
 from xla_backend.targets.cpu.routines.gemm_paths import (
     ANY,
     ANY_WIDTH_PATHS,
@@ -52,6 +52,7 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
     GemmType,
     Tile,
     depth_group,
+    has_bfloat_pairs,
     tile_for,
 )
 from xla_backend.targets.cpu.routines.gemm_vector import emit_dots, emit_matrix_vector
@@ -78,11 +79,13 @@ def _panel_start(w: FunctionWriter, panels: str, vectors: str, index: str) -> st
 
 
 class _Panel(NamedTuple):
-    """Columns of B: the first, how many vectors, and how many columns those hold."""
+    """Columns of B: the first, how many vectors, and how many columns those hold; whether they or
+    the rows have numbers that the quick kernels are not for (None: there are no others)."""
 
     column: str
     vectors: str
     valid: str
+    small: str | None
 
 
 class _Depth(NamedTuple):
@@ -113,6 +116,7 @@ class _Driver:
         self.prefix = f"gemm.{t.name}"
         self.packed, self.parts = packed_element(t)
         self.group = depth_group(t, module.target)
+        self.any_small = f"{self.prefix}.any_small" if has_bfloat_pairs(t, module.target) else None
 
     # ---- tasks ---------------------------------------------------------------------------------
 
@@ -173,6 +177,7 @@ class _Driver:
         if layout == "packed":
             with w.if_(w.cmp("eq", "i64", column_block, "0")):
                 self._pack_rows(w, ctx, row_lo, row_hi)
+        small_rows = self._any_small_rows(w, ctx, row_lo, row_hi) if layout == "packed" else None
         # Several column blocks never share packed rows: emit_entry gives packed products one.
         has_epilogue = w.cmp("ne", "ptr", ctx.get("epilogue"), "null")
         # An epilogue finds a block of C in the cache if the block has few rows.
@@ -199,7 +204,8 @@ class _Driver:
                 column = w.imul(first, lanes)
                 valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
                 place = w.gep(element_type(self.t, "C"), block[0], w.isub(column, start))
-                panel = _Panel(column, w.isub(last, first), valid)
+                small = self._any_small(w, ctx, small_rows, columns.index)
+                panel = _Panel(column, w.isub(last, first), valid, small)
                 self._multiply_panel(w, ctx, layout, rows, panel, depth, (place, block[1]))
             with w.if_(finish):
                 end = w.imul(_panel_start(w, panels, vectors, group_end), lanes)
@@ -251,7 +257,7 @@ class _Driver:
     ) -> None:
         """Some rows times a panel of columns; the results go to `block` (address, row stride).
         What is packed is so for all of the depth."""
-        column, count, valid = panel
+        column, count, valid, small = panel
         pc, kc, accumulate = depth
         if layout == "packed":
             kc = self._packed_depth(w, kc)
@@ -275,6 +281,9 @@ class _Driver:
 
         micro_layout = "rows" if layout == "direct" else "columns"
         kernels = {h: self._micro_kernel(w, h, count, micro_layout) for h in self.heights}
+        if small is not None:
+            others = {h: self._micro_kernel(w, h, count, HALVES) for h in self.heights}
+            kernels = {h: w.select(small, "ptr", others[h], kernels[h]) for h in self.heights}
         self._for_rows(w, *rows, rows_of)
 
     def _packed_depth(self, w: FunctionWriter, length: str) -> str:
@@ -310,6 +319,27 @@ class _Driver:
 
         self._for_rows(w, row_lo, row_hi, pack)
 
+    def _any_small_rows(
+        self, w: FunctionWriter, ctx: Context, row_lo: str, row_hi: str
+    ) -> str | None:
+        """Whether packed rows have numbers that the quick kernels are not for; None: there are none
+        such."""
+        if self.any_small is None:
+            return None
+        depth = self._packed_depth(w, ctx.get("kc"))
+        packed = w.gep(self.packed, ctx.get("packA"), w.imul(row_lo, depth))
+        pairs = w.imul(w.isub(row_hi, row_lo), depth)
+        return w.call(self.any_small, "i64", [("ptr", packed), ("i64", pairs)])
+
+    def _any_small(
+        self, w: FunctionWriter, ctx: Context, rows: str | None, panel: str
+    ) -> str | None:
+        """Whether rows or a panel have numbers that the quick kernels are not for."""
+        if rows is None:
+            return None
+        columns = w.load("i64", w.gep("i64", ctx.get("small"), panel), 8)
+        return w.cmp("ne", "i64", w.op("or", "i64", rows, columns), "0")
+
     def emit_pack_task(self) -> None:
         """void task(ptr context, i64 panel): packs one panel of B."""
         w = self.module.function(
@@ -342,6 +372,10 @@ class _Driver:
                 ("i64", valid),
             ],
         )
+        if self.any_small is not None:
+            pairs = w.imul(width, self._packed_depth(w, kc))
+            found = w.call(self.any_small, "i64", [("ptr", packed), ("i64", pairs)])
+            w.store("i64", found, w.gep("i64", ctx.get("small"), "%panel"), 8)
         w.ret()
 
     # ---- entry ---------------------------------------------------------------------------------
@@ -536,10 +570,14 @@ class _Driver:
         a_bytes = w.imul(w.imul(w.iadd("%M", tile.rows), stored), size)
         a_bytes = w.op("and", "i64", w.iadd(a_bytes, 4095 + 64), "-64")
         b_bytes = w.imul(w.imul(w.imul(vectors, tile.lanes), stored), size)
-        workspace = w.call(TAKE, "ptr", [("i64", w.iadd(a_bytes, b_bytes))])
+        packed_bytes = w.iadd(a_bytes, b_bytes)
+        small_bytes = 0 if self.any_small is None else w.imul(panels, 8)
+        workspace = w.call(TAKE, "ptr", [("i64", w.iadd(packed_bytes, small_bytes))])
         base = w.gep("i8", workspace, 64)
         ctx.set("packA", base)
         ctx.set("packB", w.gep("i8", base, a_bytes))
+        if self.any_small is not None:
+            ctx.set("small", w.gep("i8", base, packed_bytes))
         with w.loop("0", pieces, guard=False) as loop:
             pc = w.imul(loop.index, piece)
             ctx.set("pc", pc)
@@ -631,6 +669,9 @@ class _Driver:
         """One product at a time."""
         layouts = ["columns"] if self.packs or self.transposed else []
         layouts += ["rows"] if self.direct else []
+        if self.packs and self.any_small is not None:
+            layouts.append(HALVES)
+            emit_any_small(self.module, self.any_small)
         for height in sorted(self.heights):
             for v, layout in itertools.product(self.widths, layouts):
                 emit_micro_kernel(self.module, self.prefix, self.t, self.tile, height, v, layout)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
 from xla_backend.llvm.bytes import prefetch
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import (
+    BFLOAT_PAIR_PRODUCTS,
     PAIR_PRODUCTS,
     GemmType,
     Tile,
     depth_group,
+    has_bfloat_pairs,
 )
+
+# A layout: packed pairs of bf16 of any size.
+HALVES = "halves"
 
 
 def micro_name(prefix: str, rows: int, vectors: int, layout: str) -> str:
@@ -43,6 +51,43 @@ def _add_pair_products(w: FunctionWriter, ty: str, a: tuple, b: tuple, c: tuple)
     return (w.op("add", ty, c[0], products),)
 
 
+def _add_bfloat_products(w: FunctionWriter, ty: str, a: tuple, b: tuple, c: tuple) -> tuple:
+    """c + the products of both bf16 in each lane, where none is subnormal."""
+    narrow = vector("bfloat", 2 * lanes_of(ty))
+    w.module.declare(BFLOAT_PAIR_PRODUCTS, ty, [ty, narrow, narrow])
+    x, y = (w.cast("bitcast", ty, each[0], narrow) for each in (a, b))
+    call = f"call {ty} @{BFLOAT_PAIR_PRODUCTS}({ty} {c[0]}, {narrow} {x}, {narrow} {y})"
+    return (w.pure(call, c[0], x, y),)
+
+
+def _add_half(opcode: str, operand: int) -> Callable[..., tuple]:
+    """c + the product of one bf16 of each lane: of what the operation makes a whole f32."""
+
+    def widened(w: FunctionWriter, ty: str, pairs: str) -> str:
+        bits = vector("i32", lanes_of(ty))
+        whole = w.cast("bitcast", ty, pairs, bits)
+        return w.cast("bitcast", bits, w.op(opcode, bits, whole, const(bits, operand)), ty)
+
+    def add(w: FunctionWriter, ty: str, a: tuple, b: tuple, c: tuple) -> tuple:
+        return (w.fma(ty, widened(w, ty, a[0]), widened(w, ty, b[0]), c[0]),)
+
+    return add
+
+
+_UPPER, _LOWER = _add_half("and", -1 << 16), _add_half("shl", 16)
+
+
+def _additions(t: GemmType, target: TargetInfo, layout: str) -> tuple[Callable[..., tuple], ...]:
+    """What a step of K adds to the sums, one after the other."""
+    if layout == HALVES:
+        return _UPPER, _LOWER
+    if has_bfloat_pairs(t, target):
+        return (_add_bfloat_products,)
+    if depth_group(t, target) > 1:
+        return (_add_pair_products,)
+    return (lambda w, ty, a, b, c: multiply_add(w, t.compute, ty, a, b, c),)
+
+
 def emit_micro_kernel(
     module: ModuleWriter,
     prefix: str,
@@ -56,7 +101,7 @@ def emit_micro_kernel(
 
     layout "columns": A[r + k a_step]; "rows": A[r a_step + k]. B[k b_step + j]. The last vector
     holds columns - (vectors - 1) * lanes valid columns. Where panels hold pairs (`depth_group`),
-    kc counts those.
+    kc counts those; HALVES: as "columns", of pairs of bf16 of any size.
     """
     params = [
         ("ptr noalias", "A"),
@@ -73,7 +118,7 @@ def emit_micro_kernel(
     w = module.function(name, params, internal=True, attributes="noinline")
     compute = t.compute
     parts = 2 if compute.is_complex else 1
-    pairs = depth_group(t, module.target) == 2
+    additions = _additions(t, module.target, layout)
     elem = register_type(compute)
     ty = vector(elem, tile.lanes)
     lanes = tile.lanes
@@ -103,22 +148,22 @@ def emit_micro_kernel(
                 else:
                     planes.append(w.load(ty, address))
             b_values.append(tuple(planes))
-        out: list[str] = []
-        for r in range(rows):
-            if layout == "rows":
-                a_parts = [w.load(elem, w.gep(elem, row_ptrs[r], loop.index))]
-            else:
-                a_parts = [w.load(elem, w.gep(elem, a_ptr, r * parts + p)) for p in range(parts)]
-            a = tuple(w.splat(ty, s) for s in a_parts)
-            for v in range(vectors):
-                at = (r * vectors + v) * parts
-                c = tuple(sums[at : at + parts])
-                if pairs:
-                    out += _add_pair_products(w, ty, a, b_values[v], c)
+        for add in additions:
+            out: list[str] = []
+            for r in range(rows):
+                if layout == "rows":
+                    a_parts = [w.load(elem, w.gep(elem, row_ptrs[r], loop.index))]
                 else:
-                    out += multiply_add(w, compute, ty, a, b_values[v], c)
-        following_a = w.gep(elem, a_ptr, "%a_step") if layout == "columns" else a_ptr
-        loop.next = [following_a, w.gep(elem, b_ptr, "%b_step"), *out]
+                    a_parts = [
+                        w.load(elem, w.gep(elem, a_ptr, r * parts + p)) for p in range(parts)
+                    ]
+                a = tuple(w.splat(ty, s) for s in a_parts)
+                for v in range(vectors):
+                    at = (r * vectors + v) * parts
+                    out += add(w, ty, a, b_values[v], tuple(sums[at : at + parts]))
+            sums = out
+        following_a = w.gep(elem, a_ptr, "%a_step") if layout != "rows" else a_ptr
+        loop.next = [following_a, w.gep(elem, b_ptr, "%b_step"), *sums]
     sums = loop.results[2:]
     add_label, store_label = w.new_label("add"), w.new_label("store")
     wants_add = w.cmp("ne", "i64", "%accumulate", "0")

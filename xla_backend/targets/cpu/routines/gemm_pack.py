@@ -3,7 +3,8 @@
 A block of `height` rows becomes [k][row]; a panel of B of `width` columns becomes [k][column] with
 the missing columns zero. Complex values become planes: [k][vector][real lanes, imaginary lanes] for
 B, [k][row][real, imaginary] for A. Where products are of pairs (`depth_group`), two steps of k are
-one: the halves of each element; what is missing of the last pair is zero.
+one: the halves of each element; what is missing of the last pair is zero. The first of a pair of
+integers is the lower half; of bf16 the upper one, whose product the instruction adds first.
 """
 
 from __future__ import annotations
@@ -15,10 +16,19 @@ from xla_backend.llvm import elemental
 from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.transposes import transpose
 from xla_backend.llvm.types import const, register_type, vector
+from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile, depth_group
+from xla_backend.targets.cpu.routines.gemm_tiles import (
+    GemmType,
+    Tile,
+    depth_group,
+    has_bfloat_pairs,
+)
 
 _SQUARE = 8
+# The bits of 2^-56 in bf16. Products of numbers that are not below are multiples of 2^-126, and so
+# are their sums, however they are rounded: none is subnormal.
+_SMALL = (127 - 56) << 7
 # How early the lines of a row of B are asked for.
 _ROWS_AHEAD = 8
 _PARAMS = [
@@ -49,29 +59,38 @@ def _for_depth(
         with w.loop(start, "%kc") as loop:
             store(loop.index, load(loop.index))
         return
+    pair_of = _pair_of_bfloats if has_bfloat_pairs(t, w.target) else _pair_of_integers
     ty = vector(register_type(t.compute), lanes)
-
-    def store_pair(pair: str, low: tuple, high: tuple | None) -> None:
-        values = [w.op("and", ty, x, const(ty, 0xFFFF)) for x in low]
-        if high is not None:
-            above = [w.op("shl", ty, x, const(ty, 16)) for x in high]
-            values = [w.op("or", ty, *both) for both in zip(values, above, strict=True)]
-        store(pair, tuple(values))
-
     pairs = w.op("lshr", "i64", "%kc", "1")
     first = "0" if start == "0" else w.op("lshr", "i64", start, "1")
     with w.loop(first, pairs) as loop:
-        low = w.imul(loop.index, 2)
-        store_pair(loop.index, load(low), load(w.iadd(low, 1)))
+        k = w.imul(loop.index, 2)
+        both = zip(load(k), load(w.iadd(k, 1)), strict=True)
+        store(loop.index, tuple(pair_of(w, ty, *each) for each in both))
     with w.if_(w.cmp("ne", "i64", w.op("and", "i64", "%kc", "1"), "0")):
-        store_pair(pairs, load(w.imul(pairs, 2)), None)
+        store(pairs, tuple(pair_of(w, ty, last, None) for last in load(w.imul(pairs, 2))))
+
+
+def _pair_of_integers(w: FunctionWriter, ty: str, first: str, second: str | None) -> str:
+    low = w.op("and", ty, first, const(ty, 0xFFFF))
+    return low if second is None else w.op("or", ty, low, w.op("shl", ty, second, const(ty, 16)))
+
+
+def _pair_of_bfloats(w: FunctionWriter, ty: str, first: str, second: str | None) -> str:
+    """Of numbers that are f32, whose lower halves are zero."""
+    if second is None:
+        return first
+    bits = vector("i32", lanes_of(ty))
+    high, low = (w.cast("bitcast", ty, each, bits) for each in (first, second))
+    low = w.op("lshr", bits, low, const(bits, 16))
+    return w.cast("bitcast", bits, w.op("or", bits, high, low), ty)
 
 
 def _emit_squares(w: FunctionWriter, t: GemmType) -> str:
     """Contiguous rows of A: square blocks of what is packed, through registers. Returns where the
     rest begins."""
     elem = register_type(t.compute)
-    ty = vector(elem, _SQUARE)
+    ty, bits = vector(elem, _SQUARE), vector("i32", _SQUARE)
     group = depth_group(t, w.target)
     step = _SQUARE * group
     unit = w.cmp("eq", "i64", "%cs", "1")
@@ -79,6 +98,10 @@ def _emit_squares(w: FunctionWriter, t: GemmType) -> str:
 
     def row(r: int, k: str) -> str:
         index = w.iadd(w.imul("%rs", r), k)
+        if has_bfloat_pairs(t, w.target):
+            pairs = w.load(bits, w.gep("i16", "%src", index), 2)
+            turned = w.intrinsic("fshl", bits, pairs, pairs, const(bits, 16))
+            return w.cast("bitcast", bits, turned, ty)
         value = elemental.load(w, t.source, step, "%src", index)
         if group == 1:
             return elemental.emit_convert(w, t.source, t.compute, step, value)
@@ -289,3 +312,27 @@ def _emit_transposed(w: FunctionWriter, t: GemmType, lanes: int, column: str) ->
             value = w.load(elem, w.gep(elem, w.gep(elem, base, w.imul("%cs", j)), loop.index))
             at = w.iadd(w.iadd(w.imul(loop.index, "%width"), column), j)
             w.store(elem, value, w.gep(elem, "%dst", at))
+
+
+def emit_any_small(module: ModuleWriter, name: str) -> None:
+    """i64 name(packed, pairs): whether any of these pairs of bf16 is of such a number, other than
+    zero, that its product with another one may be subnormal, or a sum of such products."""
+    w = module.function(
+        name, [("ptr", "packed"), ("i64", "pairs")], "i64", internal=True, attributes="noinline"
+    )
+    lanes = module.target.lanes(32)
+    pairs, numbers = vector("i32", lanes), vector("i16", 2 * lanes)
+    whole = w.op("and", "i64", "%pairs", str(-lanes))
+
+    def least(so_far: str, loaded: str) -> str:
+        """Without their signs; zeros become the largest numbers."""
+        value = w.op("shl", numbers, w.cast("bitcast", pairs, loaded, numbers), const(numbers, 1))
+        return w.intrinsic("umin", numbers, so_far, w.op("sub", numbers, value, const(numbers, 1)))
+
+    with w.loop("0", whole, lanes, [(numbers, const(numbers, -1))]) as loop:
+        loaded = w.load(pairs, w.gep("i32", "%packed", loop.index), 4)
+        loop.next = [least(loop.carried[0], loaded)]
+    mask = w.active_mask(lanes, whole, "%pairs")
+    loaded = w.masked_load(pairs, w.gep("i32", "%packed", whole), mask, const(pairs, 0))
+    smallest = w.reduce("umin", numbers, least(loop.results[0], loaded))
+    w.ret("i64", w.cast("zext", "i1", w.cmp("ult", "i16", smallest, str(2 * _SMALL - 1)), "i64"))

@@ -81,11 +81,22 @@ PAIR_PRODUCTS = {
 }
 
 
+# Two products of bf16 that are added to an f32, that of the upper halves first.
+BFLOAT_PAIR_PRODUCTS = "llvm.x86.avx512bf16.dpbf16ps.512"
+
+
 def depth_group(t: GemmType, target: TargetInfo) -> int:
     """How many elements of K lie in one of a packed panel: two where an instruction multiplies
-    pairs of 16-bit integers and adds the products, which are exact in 32 bits."""
+    pairs of 16-bit numbers and adds the products. Those of integers are exact in 32 bits."""
     pairs = t.source in (P.S8, P.U8) and t.compute is P.S32
-    return 2 if pairs and target.is_x86 and target.pointer_bits == 64 else 1
+    pairs = pairs and target.is_x86 and target.pointer_bits == 64
+    return 2 if pairs or has_bfloat_pairs(t, target) else 1
+
+
+def has_bfloat_pairs(t: GemmType, target: TargetInfo) -> bool:
+    """Whether packed panels hold pairs of bf16. What is computed of them has the bits that widened
+    numbers have: where some are so small that a product or a sum may be subnormal, they are."""
+    return t.source is P.BF16 and target.adds_bfloat_products
 
 
 def tile_for(t: GemmType, target: TargetInfo) -> Tile:
@@ -96,7 +107,7 @@ def tile_for(t: GemmType, target: TargetInfo) -> Tile:
     """
     lanes = target.lanes(bits_of(register_type(t.compute)))
     many = target.vector_bits == 512 or target.is_aarch64
-    if depth_group(t, target) > 1:
+    if t.compute is P.S32 and depth_group(t, target) > 1:
         return Tile(8 if many else 4, 3 if many else 2, lanes, 384, 192)
     if t.compute.is_complex:
         return Tile(4, 2 if many else 1, lanes, 192, 96)
