@@ -124,6 +124,10 @@ class ElementalEmitter:
         assert isinstance(result, Value)
         return result
 
+    def is_at_hand(self, node: Instruction) -> bool:
+        """Whether elements are in memory, or come in another way than by their rule."""
+        return node in self.leaves or node in self.provided
+
     def _index_number(self, index: Indices) -> int:
         """The number of an index, under which elements are remembered."""
         return self.builder.number_of(index)

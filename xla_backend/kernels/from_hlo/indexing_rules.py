@@ -13,6 +13,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices, handles
+from xla_backend.kernels.from_hlo.known_integers import known_index
 from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import Value
 
@@ -108,6 +109,16 @@ def _dynamic_update_slice(e: ElementalEmitter, node: Instruction, index: Indices
     return e.select(inside, new, e.value(operand, index))
 
 
+def _start(e: ElementalEmitter, indices: Instruction, index: Indices, maximum: int) -> Index:
+    """An element of an array of indices, clamped."""
+    known = known_index(indices, index, e.is_at_hand)
+    if known is not None:
+        low, high = known.bounds
+        if low >= 0 and high <= maximum:
+            return known
+    return clamped(e, e.real(indices, index), maximum)
+
+
 @handles(Opcode.GATHER)
 def _gather(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
     a = attrs(node)
@@ -127,8 +138,7 @@ def _gather(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
         position = list(batch)
         if a.index_vector_dim < indices.shape.rank:
             position.insert(a.index_vector_dim, constant(component))
-        start = e.real(indices, tuple(position))
-        source[d] = source[d] + clamped(e, start, limit)
+        source[d] = source[d] + _start(e, indices, tuple(position), limit)
     for d, indices_dim in zip(a.operand_batching_dims, a.start_indices_batching_dims):
         position_in_batch = indices_dim - (1 if indices_dim > a.index_vector_dim else 0)
         source[d] = batch[position_in_batch]

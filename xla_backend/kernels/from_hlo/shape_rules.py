@@ -3,6 +3,8 @@ pad, ..."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -21,42 +23,51 @@ _SHIFT_TYPES = {
 }
 
 
-@handles(Opcode.BROADCAST)
-def _broadcast(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    operand = node.operands[0]
-    return e.value(operand, tuple(index[d] for d in attrs(node).dimensions))
+def _broadcast(node: Instruction, index: Indices) -> Indices:
+    return tuple(index[d] for d in attrs(node).dimensions)
 
 
-@handles(Opcode.RESHAPE, Opcode.BITCAST)
-def _reshape(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    operand = node.operands[0]
+def _reshape(node: Instruction, index: Indices) -> Indices:
     linear = linearize(index, node.shape.dimensions)
-    return e.value(operand, delinearize(linear, operand.shape.dimensions))
+    return delinearize(linear, node.operands[0].shape.dimensions)
 
 
-@handles(Opcode.TRANSPOSE)
-def _transpose(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
+def _transpose(node: Instruction, index: Indices) -> Indices:
     source: list[Index] = [constant(0)] * len(index)
     for i, d in enumerate(attrs(node).dimensions):
         source[d] = index[i]
-    return e.value(node.operands[0], tuple(source))
+    return tuple(source)
 
 
-@handles(Opcode.REVERSE)
-def _reverse(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
+def _reverse(node: Instruction, index: Indices) -> Indices:
     dims = node.shape.dimensions
     flipped = [
         constant(dims[i] - 1) - index[i] if i in attrs(node).dimensions else index[i]
         for i in range(len(dims))
     ]
-    return e.value(node.operands[0], tuple(flipped))
+    return tuple(flipped)
 
 
-@handles(Opcode.SLICE)
-def _slice(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
+def _slice(node: Instruction, index: Indices) -> Indices:
     a = attrs(node)
-    source = tuple(i * stride + start for i, start, stride in zip(index, a.starts, a.strides))
-    return e.value(node.operands[0], source)
+    return tuple(i * stride + start for i, start, stride in zip(index, a.starts, a.strides))
+
+
+# Where an element of these comes from: its index in the operand.
+MOVES: dict[Opcode, Callable[[Instruction, Indices], Indices]] = {
+    Opcode.BROADCAST: _broadcast,
+    Opcode.RESHAPE: _reshape,
+    Opcode.BITCAST: _reshape,
+    Opcode.TRANSPOSE: _transpose,
+    Opcode.REVERSE: _reverse,
+    Opcode.SLICE: _slice,
+    Opcode.OPT_BARRIER: lambda node, index: index,
+}
+
+
+@handles(*MOVES)
+def _moved(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
+    return e.value(node.operands[0], MOVES[node.opcode](node, index))
 
 
 @handles(Opcode.IOTA)
@@ -140,11 +151,6 @@ def _get_tuple_element(e: ElementalEmitter, node: Instruction, index: Indices) -
     if operand.opcode is Opcode.TUPLE:
         return e.value(operand.operands[node.tuple_index], index)
     return e.value(operand, index)[node.tuple_index]  # type: ignore[index]
-
-
-@handles(Opcode.OPT_BARRIER)
-def _opt_barrier(e: ElementalEmitter, node: Instruction, index: Indices) -> Element:
-    return e.value(node.operands[0], index)
 
 
 @handles(Opcode.GET_DIMENSION_SIZE)
