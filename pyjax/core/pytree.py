@@ -26,6 +26,7 @@ from pyjax.core.tree_messages import (
 )
 from pyjax.core.tree_nodes import (
     MOST_LEAF_TYPES,
+    PLAIN_KEYS,
     leaf_types,
     node_types,
     parts_of,
@@ -64,7 +65,7 @@ class PyTreeDef:
     num_leaves: int
     num_nodes: int
     # Whether there is one object for all such structures: nothing but tuples, lists, named tuples,
-    # dicts whose keys are strings and registered nodes whose auxiliary data are the same objects.
+    # dicts with plain keys and registered nodes whose auxiliary data are the same objects.
     # Of these `tree_util` keeps the paths of the leaves here; False: only the tree tells.
     is_shared: bool
     paths: Any
@@ -341,8 +342,7 @@ _flat_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
 # type or the keys.
 _nested_defs: BoundedCache[Any, PyTreeDef] = BoundedCache(_structures)
 # Dicts by their keys in the order in which they have them: the structure if all values are leaves.
-_dict_defs: BoundedCache[tuple[str, ...], PyTreeDef] = BoundedCache(_structures)
-_STRINGS = frozenset({str})
+_dict_defs: BoundedCache[tuple[str | int, ...], PyTreeDef] = BoundedCache(_structures)
 # Auxiliary data of dataclasses that are the same objects from tree to tree, as a rule, and keep
 # nothing alive; functions beside them.
 _SAME = frozenset({str, int, bool, NoneType})
@@ -352,18 +352,18 @@ _OFTEN = 64
 
 def _node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
     if cls is dict:
-        strings = _STRINGS.issuperset(map(type, data))
+        plain = PLAIN_KEYS.issuperset(map(type, data))
     else:
-        strings = cls is tuple or cls is list
-    if not strings and cls is not dict:
+        plain = cls is tuple or cls is list
+    if not plain and cls is not dict:
         return PyTreeDef(cls, data, children)
     if all(c is LEAF for c in children):
         return _flat_node(cls, data, len(children))
-    return _nested_node(cls, data, children) if strings else PyTreeDef(cls, data, children)
+    return _nested_node(cls, data, children) if plain else PyTreeDef(cls, data, children)
 
 
 def _nested_node(cls: Any, data: Any, children: tuple[PyTreeDef, ...]) -> PyTreeDef:
-    """Structure of a tuple, list, named tuple or dict with string keys; remembered, if its children
+    """Structure of a tuple, list, named tuple or dict with plain keys; remembered, if its children
     are."""
     key = (*map(id, children), *data) if cls is dict else (*map(id, children), cls)
     return _node_under(key, cls, data, children)
@@ -408,10 +408,10 @@ def _node_under(key: Any, cls: Any, data: Any, children: tuple[PyTreeDef, ...]) 
 
 def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
     """Structure of a tuple, list or dict of `size` leaves; remembered."""
-    # Keys of dicts may be equal and yet not the same (1 and True); strings are what they equal.
+    # Keys of dicts may be equal and yet not the same (1 and True); plain ones are what they equal.
     if data is None:
         key: Any = (cls, size)
-    elif _STRINGS.issuperset(map(type, data)):
+    elif PLAIN_KEYS.issuperset(map(type, data)):
         key = (cls, *data)
     else:
         key = (cls, *map(exact_key, data))
@@ -434,10 +434,10 @@ def _items_of(treedef: PyTreeDef) -> Callable[[dict], Any]:
     return found
 
 
-def _dict_def(tree: dict, keys: tuple[Any, ...], strings: bool) -> PyTreeDef:
+def _dict_def(tree: dict, keys: tuple[Any, ...], plain: bool) -> PyTreeDef:
     """The structure of a dict whose values are leaves."""
     flat = _flat_node(dict, sorted_keys(tree), len(keys))
-    if strings:
+    if plain:
         _dict_defs.put(keys, flat)
     return flat
 
@@ -450,16 +450,16 @@ def flatten_into(tree: Any, leaves: list[Any]) -> PyTreeDef:
         return LEAF
     if cls is dict:
         keys = tuple(tree)
-        strings = _STRINGS.issuperset(map(type, keys))  # others may be equal and yet not the same
-        flat = _dict_defs.hot.get(keys) if strings else None
+        plain = PLAIN_KEYS.issuperset(map(type, keys))  # others may be equal and yet not the same
+        flat = _dict_defs.hot.get(keys) if plain else None
         if flat is None:
-            flat = _dict_def(tree, keys, strings)
+            flat = _dict_def(tree, keys, plain)
         items = (flat._items or _items_of(flat))(tree)
         if leaf_types.issuperset(map(type, items)):
             leaves.extend(items)
             return flat
         parts = tuple([flatten_into(c, leaves) for c in items])
-        return _nested_node(dict, flat._data, parts) if strings else _node(dict, flat._data, parts)
+        return _nested_node(dict, flat._data, parts) if plain else _node(dict, flat._data, parts)
     if cls is tuple or cls is list:
         if leaf_types.issuperset(map(type, tree)):
             leaves.extend(tree)

@@ -12,18 +12,20 @@ import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyjax.core.tree_nodes import PLAIN_KEYS
+
 # Python's own compiler recurses through displays.
 _DEEPEST = 40
 _MOST_NODES = 1000
 _BRACKETS = {dict: ("{", "}"), tuple: ("(", ")"), list: ("[", "]")}
 
 # The type, the keys, the children; of a class with attributes, also those that are no children.
-Node = tuple[type, Sequence[str] | None, Sequence[Any]] | tuple[Any, ...]
+Node = tuple[type, Sequence[str | int] | None, Sequence[Any]] | tuple[Any, ...]
 
 
 def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[Any], Any] | None:
     """What gives the tree from a list or tuple of its leaves; None if the structure has other nodes
-    than dicts with string keys, tuples, lists, None and calls of classes, or is very large or deep.
+    than dicts with plain keys, tuples, lists, None and calls of classes, or is very large or deep.
 
     Args:
       node_of: the type, the keys and the children of a structure; None: it is a leaf. Classes are
@@ -66,9 +68,10 @@ def builder_of(root: Any, node_of: Callable[[Any], Node | None]) -> Callable[[An
             parts.append(f"{key}={constant(value)},")
         for i, child in enumerate(children):
             if cls is dict:
-                if type(keys[i]) is not str:
+                if type(keys[i]) not in PLAIN_KEYS:
                     return False
-                parts.append(f"{keys[i]!r}:")
+                # (Of very long integers there is no text.)
+                parts.append(f"{keys[i]!r}:" if type(keys[i]) is str else f"{constant(keys[i])}:")
             elif keys:
                 if not _is_name(keys[i]):
                     return False

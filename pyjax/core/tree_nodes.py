@@ -61,6 +61,20 @@ def sorted_keys(d: dict) -> list[Any]:
         ) from None
 
 
+# Types of keys of dicts that are what they equal, among others of these types, and whose equality
+# runs no code of the user's.
+PLAIN_KEYS = frozenset({str, int})
+
+
+def are_plain_keys(keys: Iterable[Any]) -> bool:
+    """Whether structures of dicts with such keys may be one object for all that are equal.
+
+    >>> are_plain_keys(["a", "b"]), are_plain_keys([0, 1]), are_plain_keys([0, True])
+    (True, True, False)
+    """
+    return PLAIN_KEYS.issuperset(map(type, keys))
+
+
 def is_node_type(kind: type) -> bool:
     """Whether instances of a type are nodes."""
     if kind in (type(None), tuple, list, dict) or kind in node_types:

@@ -44,6 +44,7 @@ FUNCTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "PyTuple_SetItem": ("i32", ("ptr", "i64", "ptr")),
     "PyTuple_Size": ("i64", ("ptr",)),
     "PyType_GenericAlloc": ("ptr", ("ptr", "i64")),
+    "PyObject_RichCompareBool": ("i32", ("ptr", "ptr", "i32")),
     "PyUnicode_Compare": ("i32", ("ptr", "ptr")),
     "Py_DecRef": ("void", ("ptr",)),
     "Py_IncRef": ("void", ("ptr",)),

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyjax.core.pytree import PyTreeDef
-from pyjax.core.tree_nodes import is_plain_namedtuple
+from pyjax.core.tree_nodes import are_plain_keys, is_plain_namedtuple
 
 
 class Header(enum.IntEnum):
@@ -169,8 +169,8 @@ class _Guards:
                 self.visit(first + i, child)
         elif kind is dict:
             keys = tuple(value)
-            if not all(type(k) is str for k in keys):
-                raise Unsuited("keys that are no strings")
+            if not are_plain_keys(keys):
+                raise Unsuited("keys that are neither strings nor integers")
             first = self.several(len(keys))
             self.add(Guard.DICT, register, keys, first, len(keys))
             places = {k: first + i for i, k in enumerate(keys)}
@@ -331,7 +331,7 @@ def _steps(target: Target, keep: list[object]) -> list[int]:
             step(Step.LIST, len(children))
         elif is_plain_namedtuple(kind):
             step(Step.MAKE, len(children), kind)
-        elif kind is dict and all(type(k) is str for k in keys):
+        elif kind is dict and are_plain_keys(keys):
             step(Step.DICT, len(children), tuple(keys))
         else:
             return False

@@ -30,6 +30,7 @@ from xla_backend.llvm.target import TargetInfo, host_target
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.process.bounded_cache import once
 
+_EQUAL = "2"  # Py_EQ
 _MISS = "inttoptr (i64 1 to ptr)"  # no entry fits
 
 
@@ -196,16 +197,22 @@ def _write_matches(module: ModuleWriter) -> None:
 
 
 def _write_equal(module: ModuleWriter) -> None:
-    """i1 equal(facts, key, text): whether a key is a string, of no subclass, equal to another."""
-    f = Writer(module, "pyjax.equal", [("ptr", n) for n in ("facts", "key", "text")], "i1")
+    """i1 equal(facts, key, wanted): whether a key is equal to another, and of the same type, which
+    is one of `PLAIN_KEYS`."""
+    f = Writer(module, "pyjax.equal", [("ptr", n) for n in ("facts", "key", "wanted")], "i1")
     w = f.w
-    yes, other, no = (w.new_label(n) for n in ("yes", "other", "no"))
-    w.cond_br(f.same("%key", "%text"), yes, other, likely=True)
+    yes, other, whole, no = (w.new_label(n) for n in ("yes", "other", "whole", "no"))
+    w.cond_br(f.same("%key", "%wanted"), yes, other, likely=True)
     with f.block(yes):
         w.ret("i1", "true")
     with f.block(other):
-        f.require(f.same(f.type_of("%key"), f.word("%facts", Fact.TEXT, "ptr")), no)
-        w.ret("i1", w.cmp("eq", "i32", f.python("PyUnicode_Compare", "%key", "%text"), "0"))
+        kind = f.type_of("%key")
+        f.require(f.same(kind, f.type_of("%wanted")), no)
+        f.require(f.same(kind, f.word("%facts", Fact.TEXT, "ptr")), whole)
+        w.ret("i1", w.cmp("eq", "i32", f.python("PyUnicode_Compare", "%key", "%wanted"), "0"))
+    with f.block(whole):
+        compared = f.python("PyObject_RichCompareBool", "%key", "%wanted", _EQUAL)
+        w.ret("i1", w.cmp("eq", "i32", compared, "1"))
     with f.block(no):
         w.ret("i1", "false")
 

@@ -16,7 +16,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyjax.core.pytree import PyTreeDef
-from pyjax.core.tree_nodes import is_node_type, is_plain_namedtuple, node_type_of
+from pyjax.core.tree_nodes import (
+    are_plain_keys,
+    is_node_type,
+    is_plain_namedtuple,
+    node_type_of,
+)
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 
 
@@ -138,7 +143,7 @@ def write_shape(tree: Any, treedef: PyTreeDef) -> tuple[Any, ...]:
             add(Look.SAME, register)
         elif kind is dict:
             keys = tuple(value)
-            if not all(type(k) is str for k in keys) or sorted(keys) != list(data):
+            if not are_plain_keys((*keys, *data)) or sorted(keys) != list(data):
                 raise _Unsuited
             first = add(Look.DICT, register, keys, len(keys))
             place_of = {k: first + i for i, k in enumerate(keys)}

@@ -105,6 +105,8 @@ NATIVE: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = 
     "numpy, of two axes": (lambda a: a.T * 2, (np.arange(6, dtype=np.int32).reshape(2, 3),), {}),
     "numpy, none": (lambda a: a.sum(), (np.ones((0, 3), np.float32),), {}),
     "numpy, no axes": (lambda a: a + 1, (np.array(3.0, np.float32),), {}),
+    "keys that are numbers": (lambda a: {2: a, 1: a + 1}, (X,), {}),
+    "keys that are numbers in": (lambda p: p[1] + p[2], ({1: X, 2: Y},), {}),
     "named tuple in": (lambda p: p.left + p.right, (Pair(X, Y),), {}),
 }
 # Native but for what makes the result.
@@ -112,7 +114,6 @@ BUILT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "named tuple": (lambda a: Pair(a, (a + 1,)), (X,), {}),
     "named tuple in and out": (lambda p: Pair(p.right, (p.left,)), (Pair(X, Y),), {}),
     "ordered": (lambda a: OrderedDict(z=a, b=a + 1), (X,), {}),
-    "keys that are numbers": (lambda a: {2: a, 1: a + 1}, (X,), {}),
 }
 BY_PYTHON: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
     "numpy, in another order": (lambda a: a + 1, (np.ones((2, 3), np.float32).T,), {}),
@@ -120,7 +121,7 @@ BY_PYTHON: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]
     "numpy, converted": (lambda a: a + 1, (np.ones(4),), {}),
     "complex": (lambda a, b: a + b, (X, 1j), {}),
     "named tuple of other children": (lambda p: p[0] + p[1], (Odd(X, Y),), {}),
-    "keys that are numbers in": (lambda p: p[1] + p[2], ({1: X, 2: Y},), {}),
+    "keys that are truth values": (lambda p: p[False] + p[True], ({False: X, True: Y},), {}),
     "many": (lambda *xs: sum(xs), (X,) * 600, {}),
     "many numbers": (lambda xs: sum(xs), ([1.0] * 40,), {}),
 }

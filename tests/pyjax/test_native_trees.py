@@ -76,9 +76,11 @@ KNOWN = {
     "none": None,
     "nothing": {},
     "empty keys": {"": 1, "é": 2},
+    "integers as keys": {1: {10**20: 2, 0: 3, -(10**9): [4]}, -5: 5},
 }
 OF_PYTHON = {
-    "numbers as keys": {"a": {1: 2, 0: 3}},
+    "real numbers as keys": {"a": {1.5: 2, 0.5: 3}},
+    "truth values as keys": {"a": {True: 2, False: 3}},
     "ordered": {"o": OrderedDict(b=1, a=[2])},
     "large": list(range(600)),
     "tuples as auxiliary data": Box(1, extra=("a", 2)),
@@ -168,6 +170,38 @@ def test_trees_that_are_nearly_known() -> None:
     ]
     for other in others:
         assert same(pyjax.tree.flatten(other), by_python(other)), other
+
+
+def test_keys_that_are_equal_and_not_the_same() -> None:
+    class Number(int):
+        pass
+
+    large = 10**6
+    assert taught({1: 2, large: {0: 3}})
+    others: list[Any] = [
+        {1: 2, int("1000000"): {0: 3}},  # an equal number, another object
+        {True: 2, large: {0: 3}},
+        {1.0: 2, large: {0: 3}},
+        {1: 2, float(large): {0: 3}},
+        {1: 2, large: {False: 3}},
+        {Number(1): 2, large: {0: 3}},
+        {large: {0: 3}, 1: 2},
+        {1: 2, large + 1: {0: 3}},
+    ]
+    for other in others:
+        for _ in range(20):
+            found = pyjax.tree.flatten(other)
+            assert same(found, by_python(other))
+            text = str(pyjax.tree.map(lambda x: x, other))
+            assert text == str(dict(sorted(other.items())))
+
+
+def test_very_long_keys() -> None:
+    """Longer than Python writes them."""
+    tree = {10**5000: [1], 2: 3}
+    assert taught(tree)
+    for _ in range(100):
+        assert pyjax.tree.map(lambda x: x, tree) == tree
 
 
 def test_prefixes_and_errors_of_several_trees() -> None:
