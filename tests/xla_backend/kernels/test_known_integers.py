@@ -25,6 +25,14 @@ KNOWN = {
                        "low = pred[6] compare(i, z), direction=LE\nj = s32[6] add(i, z)\n"
                        "at = s32[6] select(low, j, i)", "i + 9"),
     "quotient": ("d = s32[6] constant({4,4,4,4,4,4})\nat = s32[6] divide(i, d)", "(i // 4)"),
+    "floor division": (
+        "d = s32[6] constant({4,4,4,4,4,4})\nz = s32[6] constant({0,0,0,0,0,0})\n"
+        "e = s32[6] constant({1,1,1,1,1,1})\nq = s32[6] divide(i, d)\n"
+        "r = s32[6] remainder(i, d)\ns = s32[6] sign(i)\n"
+        "a = pred[6] compare(s, e), direction=NE\nb = pred[6] compare(r, z), direction=NE\n"
+        "up = pred[6] and(a, b)\nl = s32[6] subtract(q, e)\nat = s32[6] select(up, l, q)",
+        "(i // 4)",
+    ),
     "remainder": ("d = s32[6] constant({4,4,4,4,4,4})\nat = s32[6] remainder(i, d)", "(i % 4)"),
     "shifted": ("d = s32[6] constant({1,1,1,1,1,1})\n"
                 "at = s32[6] shift-right-arithmetic(i, d)", "(i // 2)"),

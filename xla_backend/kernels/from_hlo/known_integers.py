@@ -117,8 +117,32 @@ class _Search:
             decisive = opcode is Opcode.OR
             if decisive in values:
                 return decisive
-            return None if None in values else not decisive
+            if None not in values:
+                return not decisive
+            return False if opcode is Opcode.AND and self._is_rounded_up(node, index) else None
         return None
+
+    def _is_rounded_up(self, node: Instruction, index: Indices) -> bool:
+        """Whether this asks if a quotient of natural numbers was rounded up, as floor division
+        does: there is a remainder, and the signs of both numbers differ."""
+        signs, rest = node.operands
+        if signs.opcode is not Opcode.COMPARE or rest.opcode is not Opcode.COMPARE:
+            return False
+        sign, remainder = signs.operands[0], rest.operands[0]
+        if sign.opcode is not Opcode.SIGN or remainder.opcode is not Opcode.REMAINDER:
+            return False
+        differ = attrs(signs).direction is attrs(rest).direction is D.NE
+        numbers = (sign.operands[0], signs.operands[1], rest.operands[1])
+        value, other, zero = (self.integer(each, _at(each, index)) for each in numbers)
+        # Without a sign a number is zero, which has no remainder.
+        return (
+            differ
+            and sign.operands[0] is remainder.operands[0]
+            and value is not None
+            and value.bounds[0] >= 0
+            and other == constant(1)
+            and zero == constant(0)
+        )
 
 
 def _at(operand: Instruction, index: Indices) -> Indices:
