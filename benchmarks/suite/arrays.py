@@ -224,6 +224,23 @@ def _along() -> Made:
     )
 
 
+@program("indexing", "9000 windows of 64 by their indices, times a vector")
+def _windows() -> Made:
+    def windows(x: Any, weights: Any) -> Any:
+        return x[jnp.arange(9000)[:, None] + jnp.arange(64)] @ weights
+
+    return windows, (normal(10_000), normal(64))
+
+
+@program("indexing", "x[i // 3, i % 3], 90,000")
+def _quotients() -> Made:
+    def quotients(x: Any) -> Any:
+        i = jnp.arange(90_000)
+        return 2 * x[i // 3, i % 3]
+
+    return quotients, (normal(30_000, 3),)
+
+
 add("indexing", "segment_sum of 1M into 1000", lambda: programs.segment_sums(FRAMEWORK))
 add("indexing", "bincount of 1M into 1000", lambda: programs.counts(FRAMEWORK))
 

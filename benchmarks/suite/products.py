@@ -46,6 +46,15 @@ add(
     on(_product, (512, 512), (512, 512), dtype=jnp.bfloat16),
     tolerance=2e-2,
 )
+add(
+    "products",
+    "product, 512² in bf16, into f32",
+    on(
+        lambda a, b: jnp.matmul(a, b, preferred_element_type=jnp.float32),
+        *((512, 512), (512, 512)),
+        dtype=jnp.bfloat16,
+    ),
+)
 add("products", "product of transposes, 512²", on(lambda a, b: a.T @ b.T, (512, 512), (512, 512)))
 add("products", "outer product, 2048", on(jnp.outer, (2048,), (2048,)))
 add(
