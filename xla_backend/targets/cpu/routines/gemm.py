@@ -29,8 +29,13 @@ from xla_backend.targets.cpu.routines.gemm_context import (
     packed_element,
     parameters,
 )
-from xla_backend.targets.cpu.routines.gemm_micro import HALVES, emit_micro_kernel, micro_name
-from xla_backend.targets.cpu.routines.gemm_pack import emit_any_small, emit_pack_a, emit_pack_b
+from xla_backend.targets.cpu.routines.gemm_micro import HALVES, MICRO, emit_micro_kernel, micro_name
+from xla_backend.targets.cpu.routines.gemm_pack import (
+    MULTIPLES_ARE_NORMAL,
+    emit_least_exponent,
+    emit_pack_a,
+    emit_pack_b,
+)
 from xla_backend.targets.cpu.routines.gemm_paths import (
     ANY,
     ANY_WIDTH_PATHS,
@@ -116,7 +121,7 @@ class _Driver:
         self.prefix = f"gemm.{t.name}"
         self.packed, self.parts = packed_element(t)
         self.group = depth_group(t, module.target)
-        self.any_small = f"{self.prefix}.any_small" if has_bfloat_pairs(t, module.target) else None
+        self.least = f"{self.prefix}.least" if has_bfloat_pairs(t, module.target) else None
 
     # ---- tasks ---------------------------------------------------------------------------------
 
@@ -177,7 +182,7 @@ class _Driver:
         if layout == "packed":
             with w.if_(w.cmp("eq", "i64", column_block, "0")):
                 self._pack_rows(w, ctx, row_lo, row_hi)
-        small_rows = self._any_small_rows(w, ctx, row_lo, row_hi) if layout == "packed" else None
+        least = self._least_of_rows(w, ctx, row_lo, row_hi) if layout == "packed" else None
         # Several column blocks never share packed rows: emit_entry gives packed products one.
         has_epilogue = w.cmp("ne", "ptr", ctx.get("epilogue"), "null")
         # An epilogue finds a block of C in the cache if the block has few rows.
@@ -204,7 +209,7 @@ class _Driver:
                 column = w.imul(first, lanes)
                 valid = w.isub(w.imin(n, w.imul(last, lanes)), column)
                 place = w.gep(element_type(self.t, "C"), block[0], w.isub(column, start))
-                small = self._any_small(w, ctx, small_rows, columns.index)
+                small = self._is_small(w, ctx, least, columns.index)
                 panel = _Panel(column, w.isub(last, first), valid, small)
                 self._multiply_panel(w, ctx, layout, rows, panel, depth, (place, block[1]))
             with w.if_(finish):
@@ -277,14 +282,39 @@ class _Driver:
                 ("i64", block[1]),
             ]
             args += [("i64", kc), ("i64", valid), ("i64", accumulate)]
-            w.call_pointer(kernels[height], "void", args)
+
+            def at_once() -> list[str]:
+                w.call_pointer(kernels[height], "void", args)
+                return []
+
+            def by_vectors() -> list[str]:
+                self._multiply_halves(w, height, count, args)
+                return []
+
+            if small is None:
+                at_once()
+            else:
+                w.if_else(small, [], by_vectors, at_once, likely=False)
 
         micro_layout = "rows" if layout == "direct" else "columns"
         kernels = {h: self._micro_kernel(w, h, count, micro_layout) for h in self.heights}
-        if small is not None:
-            others = {h: self._micro_kernel(w, h, count, HALVES) for h in self.heights}
-            kernels = {h: w.select(small, "ptr", others[h], kernels[h]) for h in self.heights}
         self._for_rows(w, *rows, rows_of)
+
+    def _multiply_halves(
+        self, w: FunctionWriter, height: int, count: str, args: list[tuple[str, str]]
+    ) -> None:
+        """What the micro-kernel for so many vectors does, for bf16 of any size: a vector at a time,
+        as larger kernels would be half of what LLVM has to compile."""
+        values = dict(zip(MICRO, (value for _, value in args), strict=True))
+        with w.loop("0", count, guard=False) as loop:
+            column = w.imul(loop.index, self.tile.lanes)
+            here = {
+                "B": w.gep(self.packed, values["B"], column),
+                "C": w.gep(element_type(self.t, "C"), values["C"], column),
+                "columns": w.imin(w.isub(values["columns"], column), self.tile.lanes),
+            }
+            given = [(ty, here.get(name, values[name])) for name, (ty, _) in zip(MICRO, args)]
+            w.call(micro_name(self.prefix, height, 1, HALVES), "void", given)
 
     def _packed_depth(self, w: FunctionWriter, length: str) -> str:
         """How many elements of a packed panel so much of K is."""
@@ -319,26 +349,26 @@ class _Driver:
 
         self._for_rows(w, row_lo, row_hi, pack)
 
-    def _any_small_rows(
+    def _least_of_rows(
         self, w: FunctionWriter, ctx: Context, row_lo: str, row_hi: str
     ) -> str | None:
-        """Whether packed rows have numbers that the quick kernels are not for; None: there are none
-        such."""
-        if self.any_small is None:
+        """The least exponent of packed rows; None: it does not matter."""
+        if self.least is None:
             return None
         depth = self._packed_depth(w, ctx.get("kc"))
         packed = w.gep(self.packed, ctx.get("packA"), w.imul(row_lo, depth))
         pairs = w.imul(w.isub(row_hi, row_lo), depth)
-        return w.call(self.any_small, "i64", [("ptr", packed), ("i64", pairs)])
+        return w.call(self.least, "i64", [("ptr", packed), ("i64", pairs)])
 
-    def _any_small(
+    def _is_small(
         self, w: FunctionWriter, ctx: Context, rows: str | None, panel: str
     ) -> str | None:
-        """Whether rows or a panel have numbers that the quick kernels are not for."""
+        """Whether products of rows with the least exponent `rows` and a panel may be subnormal, or
+        sums of such; None: it does not matter."""
         if rows is None:
             return None
-        columns = w.load("i64", w.gep("i64", ctx.get("small"), panel), 8)
-        return w.cmp("ne", "i64", w.op("or", "i64", rows, columns), "0")
+        columns = w.load("i64", w.gep("i64", ctx.get("least"), panel), 8)
+        return w.cmp("slt", "i64", w.iadd(rows, columns), str(MULTIPLES_ARE_NORMAL))
 
     def emit_pack_task(self) -> None:
         """void task(ptr context, i64 panel): packs one panel of B."""
@@ -372,10 +402,10 @@ class _Driver:
                 ("i64", valid),
             ],
         )
-        if self.any_small is not None:
+        if self.least is not None:
             pairs = w.imul(width, self._packed_depth(w, kc))
-            found = w.call(self.any_small, "i64", [("ptr", packed), ("i64", pairs)])
-            w.store("i64", found, w.gep("i64", ctx.get("small"), "%panel"), 8)
+            found = w.call(self.least, "i64", [("ptr", packed), ("i64", pairs)])
+            w.store("i64", found, w.gep("i64", ctx.get("least"), "%panel"), 8)
         w.ret()
 
     # ---- entry ---------------------------------------------------------------------------------
@@ -571,13 +601,13 @@ class _Driver:
         a_bytes = w.op("and", "i64", w.iadd(a_bytes, 4095 + 64), "-64")
         b_bytes = w.imul(w.imul(w.imul(vectors, tile.lanes), stored), size)
         packed_bytes = w.iadd(a_bytes, b_bytes)
-        small_bytes = 0 if self.any_small is None else w.imul(panels, 8)
-        workspace = w.call(TAKE, "ptr", [("i64", w.iadd(packed_bytes, small_bytes))])
+        least_bytes = 0 if self.least is None else w.imul(panels, 8)
+        workspace = w.call(TAKE, "ptr", [("i64", w.iadd(packed_bytes, least_bytes))])
         base = w.gep("i8", workspace, 64)
         ctx.set("packA", base)
         ctx.set("packB", w.gep("i8", base, a_bytes))
-        if self.any_small is not None:
-            ctx.set("small", w.gep("i8", base, packed_bytes))
+        if self.least is not None:
+            ctx.set("least", w.gep("i8", base, packed_bytes))
         with w.loop("0", pieces, guard=False) as loop:
             pc = w.imul(loop.index, piece)
             ctx.set("pc", pc)
@@ -669,9 +699,10 @@ class _Driver:
         """One product at a time."""
         layouts = ["columns"] if self.packs or self.transposed else []
         layouts += ["rows"] if self.direct else []
-        if self.packs and self.any_small is not None:
-            layouts.append(HALVES)
-            emit_any_small(self.module, self.any_small)
+        if self.packs and self.least is not None:
+            emit_least_exponent(self.module, self.least)
+            for height in sorted(self.heights):
+                emit_micro_kernel(self.module, self.prefix, self.t, self.tile, height, 1, HALVES)
         for height in sorted(self.heights):
             for v, layout in itertools.product(self.widths, layouts):
                 emit_micro_kernel(self.module, self.prefix, self.t, self.tile, height, v, layout)

@@ -11,9 +11,9 @@ from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
 FIELDS = (
     "M N K A rsA csA B rsB csB C ldc flags packA packB pc kc piece first row_blocks rows_per_block "
     "column_blocks panels_per_block panels bsA bsB bsC epilogue data batch weight inner osA osB "
-    "small"
+    "least"
 ).split()
-_POINTERS = frozenset("A B C packA packB epilogue data small".split())
+_POINTERS = frozenset("A B C packA packB epilogue data least".split())
 _SLOT = {name: i for i, name in enumerate(FIELDS)}
 # Parameters of the entry points, in order.
 PRODUCT = "M N K A rsA csA B rsB csB C ldc flags".split()

@@ -22,6 +22,9 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
 
 # A layout: packed pairs of bf16 of any size.
 HALVES = "halves"
+# Parameters of a micro-kernel, in order.
+MICRO = "A a_step B b_step C ldc kc columns accumulate".split()
+_POINTERS = {"A": "ptr noalias", "B": "ptr noalias", "C": "ptr noalias"}
 
 
 def micro_name(prefix: str, rows: int, vectors: int, layout: str) -> str:
@@ -103,17 +106,7 @@ def emit_micro_kernel(
     holds columns - (vectors - 1) * lanes valid columns. Where panels hold pairs (`depth_group`),
     kc counts those; HALVES: as "columns", of pairs of bf16 of any size.
     """
-    params = [
-        ("ptr noalias", "A"),
-        ("i64", "a_step"),
-        ("ptr noalias", "B"),
-        ("i64", "b_step"),
-        ("ptr noalias", "C"),
-        ("i64", "ldc"),
-        ("i64", "kc"),
-        ("i64", "columns"),
-        ("i64", "accumulate"),
-    ]
+    params = [(_POINTERS.get(parameter, "i64"), parameter) for parameter in MICRO]
     name = micro_name(prefix, rows, vectors, layout)
     w = module.function(name, params, internal=True, attributes="noinline")
     compute = t.compute

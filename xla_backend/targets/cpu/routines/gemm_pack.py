@@ -26,9 +26,10 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
 )
 
 _SQUARE = 8
-# The bits of 2^-56 in bf16. Products of numbers that are not below are multiples of 2^-126, and so
-# are their sums, however they are rounded: none is subnormal.
-_SMALL = (127 - 56) << 7
+# Numbers of bf16 with exponents e and f are multiples of 2^(e - 7) and 2^(f - 7), so their products
+# and sums of these, however they are rounded, are multiples of 2^-126, and not subnormal, where
+# e + f is not below 14 - 126. Of exponents as they are stored, from 127 up:
+MULTIPLES_ARE_NORMAL = 14 - 126 + 2 * 127
 # How early the lines of a row of B are asked for.
 _ROWS_AHEAD = 8
 _PARAMS = [
@@ -314,9 +315,9 @@ def _emit_transposed(w: FunctionWriter, t: GemmType, lanes: int, column: str) ->
             w.store(elem, value, w.gep(elem, "%dst", at))
 
 
-def emit_any_small(module: ModuleWriter, name: str) -> None:
-    """i64 name(packed, pairs): whether any of these pairs of bf16 is of such a number, other than
-    zero, that its product with another one may be subnormal, or a sum of such products."""
+def emit_least_exponent(module: ModuleWriter, name: str) -> None:
+    """i64 name(packed, pairs): the least exponent, as it is stored, of those of these bf16 that are
+    not zero, or one below it."""
     w = module.function(
         name, [("ptr", "packed"), ("i64", "pairs")], "i64", internal=True, attributes="noinline"
     )
@@ -335,4 +336,4 @@ def emit_any_small(module: ModuleWriter, name: str) -> None:
     mask = w.active_mask(lanes, whole, "%pairs")
     loaded = w.masked_load(pairs, w.gep("i32", "%packed", whole), mask, const(pairs, 0))
     smallest = w.reduce("umin", numbers, least(loop.results[0], loaded))
-    w.ret("i64", w.cast("zext", "i1", w.cmp("ult", "i16", smallest, str(2 * _SMALL - 1)), "i64"))
+    w.ret("i64", w.cast("zext", "i16", w.op("lshr", "i16", smallest, "8"), "i64"))

@@ -93,10 +93,10 @@ def test_small_numbers(which: str, everywhere: bool) -> None:
 
 def test_at_the_limit() -> None:
     """The smallest numbers that pairs are for, and the next ones below; their sums cancel."""
-    for exponent in (-55, -56, -57, -63):
-        ones = np.array([1, 1 + 2**-7, -1, -1 - 2**-7] * 16) * 2.0**exponent
-        a = np.tile(ones, (8, 1)).astype(BF16)
-        b = np.tile(ones[:, None] * (1 + 2**-7), (1, 16)).astype(BF16)
+    for exponents in ((-55, -56), (-56, -56), (-56, -57), (-57, -57), (-100, -11), (-13, -100)):
+        ones = np.array([1, 1 + 2**-7, -1, -1 - 2**-7] * 16)
+        a = np.tile(ones * 2.0 ** exponents[0], (8, 1)).astype(BF16)
+        b = np.tile(ones[:, None] * 2.0 ** exponents[1] * (1 + 2**-7), (1, 16)).astype(BF16)
         b[1::4] = b[0::4]
         same_bits(product(a, b), one_after_the_other(a, b))
 
