@@ -67,6 +67,8 @@ _LINES_AT_ONCE = 16
 # Results of more bytes than caches hold are written past them if they have rows of this many.
 _PAST_CACHES = 8 << 20
 _LONG_ROW = 1 << 10
+# Rows of units of a part that are read and written along the result.
+_SHORT_ROW = 1 << 9
 # Few rows that come apart are written from one end to the other anyway, so that lines of so large
 # results are still worth keeping.
 _PAST_CACHES_OF_FEW = 16 << 20
@@ -215,6 +217,11 @@ def _squares(
     elif _count(across) < wanted_across // unit:
         most_along = max(1, min(_count(along), area // most_across, MOST_ROWS))
     tall = _fit(along[0], "source", LINE // unit, 1) is None
+    if unit == PART:
+        tall = size >= _PAST_CACHES and _is_in_rows(across, along)
+        if tall:
+            most_along = _count(along)
+            most_across = max(1, min(_count(across), area // most_along, MOST_ROWS))
     most_across, staged = _rows_of_block(unit, across, along, most_across, tall)
     if unit <= PART or size >= _PAST_CACHES:
         # Maybe they are made first.
@@ -226,6 +233,15 @@ def _squares(
     return _numbers(
         routine, unit, by_target, across, along, most_across, most_along, pitch, staged, tall
     )
+
+
+def _is_in_rows(across: Sequence[_Dim], along: Sequence[_Dim]) -> bool:
+    """Whether a block's rows are short and lie one behind the other in the result, and those that
+    it reads do not meet in caches: units of a part that are moved in the order of the result go to
+    memory as the processor expects it on both sides."""
+    row, last = PART * _count(along), along[-1]
+    behind = len(along) == 1 and across[0].target == row <= _SHORT_ROW
+    return behind and _fit(last, "source", last.size, 1) is None
 
 
 def _lanes(unit: int) -> int:

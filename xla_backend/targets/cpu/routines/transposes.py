@@ -90,7 +90,37 @@ def _squares(unit: int, task: Task) -> None:
 
 
 def _all_squares(task: Task, unit: int, groups: int, places: str) -> None:
-    """All squares of a block, most of which are as large as registers are wide."""
+    """All squares of a block, in the order of the operand, or in that of the result."""
+    if unit < PART:
+        _down_and_right(task, unit, groups, places)
+        return
+
+    def in_order(all_squares: Callable[[Task, int, int, str], None]) -> list[str]:
+        all_squares(task, unit, groups, places)
+        return []
+
+    w = task.w
+    tall = w.cmp("ne", "i64", task.number("tall"), "0")
+    w.if_else(tall, [], partial(in_order, _right_and_down), partial(in_order, _down_and_right))
+
+
+def _right_and_down(task: Task, unit: int, groups: int, places: str) -> None:
+    """All squares of a block of units of a part, in the order of the result."""
+    w, parts = task.w, task.width // PART
+    wide = w.op("and", "i64", task.across, str(-parts))
+    high = w.op("and", "i64", task.along, str(-groups))
+    with w.loop("0", wide, parts) as right:
+        with w.loop("0", high, groups) as down:
+            _square(task, unit, groups, parts, down.index, right.index, places)
+        with w.loop(high, task.along) as down:
+            _square(task, unit, 1, parts, down.index, right.index, places)
+    with w.loop(wide, task.across) as right, w.loop("0", task.along) as down:
+        _square(task, unit, 1, 1, down.index, right.index, places)
+
+
+def _down_and_right(task: Task, unit: int, groups: int, places: str) -> None:
+    """All squares of a block, most of which are as large as registers are wide, in the order of the
+    operand."""
     w, lanes = task.w, PART // SQUARES[unit]
     parts, rows = task.width // PART, lanes * groups
     wide = w.op("and", "i64", task.across, str(-(lanes * parts)))

@@ -315,6 +315,33 @@ def test_parts_of_many_rows(element, staged, tall):
             assert check(shape, (1, 0), element, target, change)
 
 
+@pytest.mark.parametrize("staged", [0, 1])
+def test_parts_in_the_order_of_the_result(staged):
+    """Squares of such units, and what is left behind and beside them."""
+    change = lambda found: changed(found, staged=staged, tall=1)
+    for target in (None, *older_targets()):
+        for shape in ((4, 400), (13, 403), (29, 210), (66, 35), (100, 9)):
+            if plan(shape, (1, 0), 16).routine == "transpose_16":
+                assert check(shape, (1, 0), 16, target, change)
+
+
+@pytest.mark.parametrize(
+    "shape, order, tall",
+    [
+        ((13, 45_000), (1, 0), 1),
+        ((40, 15, 1001), (0, 2, 1), 1),
+        # Small, of long rows, of rows that do not follow each other, or that meet.
+        ((13, 4_000), (1, 0), 0),
+        ((50, 15_000), (1, 0), 0),
+        ((13, 60, 1001), (2, 1, 0), 0),
+        ((16, 65_536), (1, 0), 0),
+    ],
+    ids=str,
+)
+def test_short_rows_of_large_results_are_written_one_after_another(shape, order, tall):
+    assert numbers_of(plan(shape, order, 16, in_tiles=False))["tall"] == tall
+
+
 @pytest.mark.parametrize("ahead", [0, 1 << 12])
 @pytest.mark.parametrize("element", SQUARES)
 def test_what_the_next_block_reads_is_asked_for(element, ahead):
