@@ -22,7 +22,13 @@ from functools import partial
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.column_sort import LONGEST, emit_column_sort
+from xla_backend.targets.cpu.routines.column_sort import (
+    LONGEST,
+    emit_column_sort,
+    emit_side_by_side,
+    is_short,
+    rows_at_once,
+)
 from xla_backend.targets.cpu.routines.ordered_keys import int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort
@@ -60,16 +66,39 @@ class _Operands:
 
 
 def _emit_row_task(module: ModuleWriter, t: P, name: str) -> str:
-    """void task(ptr ctx, i64 row), for rows whose elements lie side by side; returns its name."""
+    """void task(ptr ctx, i64 block), for rows whose elements lie side by side; returns its name."""
     row = _EMIT_ROW[name](module, t)
     task = f"{name}.{t}"
-    w = module.function(task, [("ptr", "ctx"), ("i64", "row")], internal=True)
+    w = module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True)
     o = _Operands(w, name, t)
-    first = w.imul("%row", o.of["n"])
-    ends = w.gep(o.source_type, o.source, first), w.gep(o.target_type, o.target, first)
-    w.call(row, "void", [*(("ptr", end) for end in ends), *o.numbers])
+    outer, n, flags = (o.of[field] for field in ("outer", "n", "flags"))
+    rows = _rows_of_task(w, t, name, n)
+    first = w.imul("%block", rows)
+    count = w.imin(w.isub(outer, first), rows)
+
+    def ends(number: str) -> list[tuple[str, str]]:
+        start = w.imul(number, n)
+        places = w.gep(o.source_type, o.source, start), w.gep(o.target_type, o.target, start)
+        return [("ptr", place) for place in places]
+
+    if rows != "1":
+        # One row is a long one, or the last.
+        some = w.cmp("eq", "i64", count, str(rows_at_once(w, t)))
+        numbers = [("i64", n), ("i64", flags)]
+        exchange = emit_side_by_side(module, t)
+        _return_sorted(w, some, lambda: w.call(exchange, "i1", [*ends(first), *numbers]))
+    with w.loop("0", count, guard=False) as loop:
+        w.call(row, "void", [*ends(w.iadd(first, loop.index)), *o.numbers])
     w.ret()
     return task
+
+
+def _rows_of_task(w: FunctionWriter, t: P, name: str, n: str) -> str:
+    """How many rows of n elements side by side a task has."""
+    some = rows_at_once(w, t) if name == "sort" else 0
+    if not some:
+        return "1"
+    return w.select(is_short(w, t, n), "i64", str(some), "1")
 
 
 def _emit_strided_task(module: ModuleWriter, t: P, name: str) -> str:
@@ -86,7 +115,16 @@ def _emit_strided_task(module: ModuleWriter, t: P, name: str) -> str:
     count = w.imin(w.isub(inner, column), rows)
     first = w.iadd(w.imul(w.imul(outer, n), inner), column)
     if name == "sort":
-        _return_exchanged(w, emit_column_sort(module, t), o, first, count)
+        short = w.cmp("ult", "i64", w.isub(n, 2), str(LONGEST - 1))
+        whole = w.cmp("eq", "i64", count, str(rows))
+        exchange = emit_column_sort(module, t)
+
+        def exchanged() -> str:
+            ends = w.gep(o.source_type, o.source, first), w.gep(o.target_type, o.target, first)
+            numbers = [("i64", o.of[field]) for field in ("n", "inner", "flags")]
+            return w.call(exchange, "i1", [*(("ptr", end) for end in ends), *numbers])
+
+        _return_sorted(w, w.op("and", "i1", short, whole), exchanged)
     length = spaced(w, n, max(o.source_type, o.target_type, key=bits_of))
 
     def copy(ty: str, array: str, scratch: str, reads: bool) -> None:
@@ -114,18 +152,9 @@ def _emit_strided_task(module: ModuleWriter, t: P, name: str) -> str:
     return task
 
 
-def _return_exchanged(w: FunctionWriter, name: str, o: _Operands, first: str, count: str) -> None:
-    """Returns where short rows, as many as a block has, were sorted lane by lane."""
-    n = o.of["n"]
-    short = w.cmp("ult", "i64", w.isub(n, 2), str(LONGEST - 1))
-    whole = w.cmp("eq", "i64", count, str(together(o.source_type)))
-
-    def exchange() -> list[str]:
-        ends = w.gep(o.source_type, o.source, first), w.gep(o.target_type, o.target, first)
-        numbers = [("i64", o.of[field]) for field in ("n", "inner", "flags")]
-        return [w.call(name, "i1", [*(("ptr", end) for end in ends), *numbers])]
-
-    (done,) = w.if_else(w.op("and", "i1", short, whole), ["i1"], exchange, lambda: ["false"])
+def _return_sorted(w: FunctionWriter, some: str, exchange: Callable[[], str]) -> None:
+    """Returns where rows, some of them short ones, were sorted lane by lane."""
+    (done,) = w.if_else(some, ["i1"], lambda: [exchange()], lambda: ["false"])
     out, other = w.new_label("exchanged"), w.new_label("sorted")
     w.cond_br(done, out, other)
     w.label(out)
@@ -134,17 +163,27 @@ def _return_exchanged(w: FunctionWriter, name: str, o: _Operands, first: str, co
 
 
 def emit_entry(
-    module: ModuleWriter, symbol: str, task: str, fields: Sequence[str], together: int = 1
+    module: ModuleWriter,
+    symbol: str,
+    task: str,
+    fields: Sequence[str],
+    together: int = 1,
+    rows_of_task: Callable[[FunctionWriter], str] = lambda w: "1",
 ) -> None:
     """The function that runs a task on each row of [outer, n, inner], or each block of so many
-    neighbouring rows; its operands are `fields`, two of them addresses."""
+    neighbouring rows of one `outer`, or of several where inner = 1; its operands are `fields`, two
+    of them addresses."""
     context_of = TaskContext(tuple(fields), pointers=2)
     w = module.function(symbol, context_of.parameters())
     context = context_of.make(w, [f"%{name}" for name in fields])
     inner = "%inner" if "inner" in fields else "1"
     work = w.imul(w.imul("%outer", inner), "%n")
     blocks = w.op("udiv", "i64", w.iadd(inner, together - 1), str(together))
-    tasks = w.imul("%outer", blocks)
+    some = rows_of_task(w)
+    outer = "%outer"
+    if some != "1":
+        outer = w.op("udiv", "i64", w.iadd(outer, w.isub(some, 1)), some)
+    tasks = w.imul(outer, blocks)
     large = w.cmp("sge", "i64", work, "4096")
 
     def in_parallel() -> list[str]:
@@ -170,8 +209,12 @@ def emit_entry(
 def _emit_group(t: P, name: str, strided: bool, module: ModuleWriter) -> None:
     emit = _emit_strided_task if strided else _emit_row_task
     task = emit(module, t, name)
-    rows = together(int_type(t)) if strided else 1
-    emit_entry(module, f"pyjax_{name}_{t}{path_of(strided)}", task, _FIELDS[name], rows)
+    symbol = f"pyjax_{name}_{t}{path_of(strided)}"
+    if strided:
+        emit_entry(module, symbol, task, _FIELDS[name], together(int_type(t)))
+        return
+    rows_of_task = lambda w: _rows_of_task(w, t, name, "%n")
+    emit_entry(module, symbol, task, _FIELDS[name], rows_of_task=rows_of_task)
 
 
 def path_of(strided: bool) -> str:

@@ -184,6 +184,18 @@ def test_sorts(type, flags):
     check(f"select_{type}", [keys, np.zeros(6 * 9, np.int32), 6, 70, 9, flags])
 
 
+@pytest.mark.parametrize("flags", [0, 1], ids=["ascending", "descending"])
+@pytest.mark.parametrize("type", SORT_TYPES, ids=str)
+@pytest.mark.parametrize("n", [7, 8, 9, 29, 48, 77])
+def test_sorts_of_short_rows_at_once(type, n, flags):
+    """More rows than a vector has lanes, and some that are left; of floats, with keys that do not
+    tell the bits of their elements, and without."""
+    rows = 133
+    keys = draw(type, rows * n)
+    for k in (keys, with_special(keys.copy())):
+        check(f"sort_{type}", [k, np.zeros_like(k), rows, n, 1, flags, 0, n])
+
+
 @pytest.mark.parametrize("flags", [0, 1], ids=["forwards", "backwards"])
 @pytest.mark.parametrize("type", SCAN_TYPES, ids=str)
 def test_scans(type, flags):
