@@ -36,8 +36,8 @@ from xla_backend.targets.cpu.routines.workspace import give, take
 
 # A longer row takes more exchanges than partitions.
 LONGEST = 256
-# Sides of the squares in which rows of elements side by side are read and written, and how long such
-# rows are at most, by bytes of an element: a vector has more of the smaller ones.
+# Sides of the squares in which rows of elements side by side are read and written, and how long
+# such rows are at most, by bytes of an element: a vector has more of the smaller ones.
 SHORTEST = 8
 _LONGEST_BESIDE = {1: 256, 2: 256, 4: 48, 8: 32}
 # Neighbours that are exchanged without a loop of their own.

@@ -12,6 +12,7 @@ behind one in which it was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial, reduce
 
 from xla_backend.hlo.types import PrimitiveType as P
@@ -28,6 +29,8 @@ PART = 1 << 16
 _BLOCK_BYTES = 1 << 11
 _UNROLL = 4
 _AHEAD = 1 << 12
+# Of arrays that the last cache may not hold: of others, to ask costs more than it gains.
+_FAR_BYTES = 1 << 24
 # Fewer are done before another thread has woken.
 _PARALLEL = 1 << 17
 EXTREMES = {"max": "maximum", "min": "minimum"}
@@ -179,7 +182,8 @@ def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
     name = f"part.{extreme}.{t}"
     w = module.function(name, [("ptr", "ctx"), ("i64", "task")], internal=True)
     r = _Row(w, t, extreme)
-    source, _, _, work, _, n = _CONTEXT.fields(w)
+    source, _, _, work, outer, n = _CONTEXT.fields(w)
+    far = w.cmp("sge", "i64", w.imul(outer, n), str(_FAR_BYTES // t.byte_size))
     parts = w.op("udiv", "i64", w.iadd(n, PART - 1), str(PART))
     number = w.op("udiv", "i64", "%task", parts)
     start = w.imul(w.isub("%task", w.imul(number, parts)), PART)
@@ -198,14 +202,20 @@ def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
     first = w.call(of_block, ty, [("ptr", row), ("i64", w.imin(count, block))])
     with w.loop(str(block), whole, block, [("i64", "0"), (ty, first)]) as loop:
         at, (kept, best) = loop.index, loop.carried
-        firsts = [(wide, r.load(w.iadd(at, k * r.lanes), r.lanes, row)) for k in range(_UNROLL)]
-        with w.loop(r.lanes * _UNROLL, block, r.lanes * _UNROLL, firsts) as inner:
-            places = [w.iadd(w.iadd(at, inner.index), k * r.lanes) for k in range(_UNROLL)]
-            values = [r.load(place, r.lanes, row) for place in places]
-            for place in places:
-                _ask_for(w, w.gep(r.element, row, place))
-            inner.next = [r.better(a, b, r.lanes) for a, b in zip(inner.carried, values)]
-        ends = list(inner.results)
+        firsts = [r.load(w.iadd(at, k * r.lanes), r.lanes, row) for k in range(_UNROLL)]
+
+        def ends_of_block(asks: bool, at: str = at, firsts: Sequence[str] = firsts) -> list[str]:
+            carried = [(wide, value) for value in firsts]
+            with w.loop(r.lanes * _UNROLL, block, r.lanes * _UNROLL, carried) as inner:
+                places = [w.iadd(w.iadd(at, inner.index), k * r.lanes) for k in range(_UNROLL)]
+                values = [r.load(place, r.lanes, row) for place in places]
+                for place in places if asks else ():
+                    _ask_for(w, w.gep(r.element, row, place))
+                inner.next = [r.better(a, b, r.lanes) for a, b in zip(inner.carried, values)]
+            return list(inner.results)
+
+        kinds = [wide] * _UNROLL
+        ends = w.if_else(far, kinds, partial(ends_of_block, True), partial(ends_of_block, False))
         while True:
             if len(ends) <= 1:
                 break

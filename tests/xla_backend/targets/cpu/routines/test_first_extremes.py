@@ -79,3 +79,14 @@ def test_older_processors(level, t):
     if target.vector_bits > host_target().vector_bits:
         pytest.skip("this processor is older")
     check("max", t, target, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("extreme", EXTREMES)
+@pytest.mark.parametrize("t", [P.U8, P.F32, P.S64], ids=str)
+def test_arrays_that_caches_do_not_hold(t, extreme):
+    """Of which what is read later is asked for."""
+    rng, dtype = np.random.default_rng(0), t.numpy_dtype
+    rows = rng.integers(0, 200, (2, (1 << 23) // dtype.itemsize + 333)).astype(dtype)
+    rows[0, -1] = 201
+    _, places = search(extreme, t, rows, host_target())
+    np.testing.assert_array_equal(places, rows.argmax(1) if extreme == "max" else rows.argmin(1))
