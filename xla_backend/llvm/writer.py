@@ -476,7 +476,8 @@ class FunctionWriter(IndexArithmetic):
             return value
         return self.shuffle(ty, value, "poison", range(first, first + count))
 
-    def _pointers(self, ty: str, base: str, index_ty: str, indices: str) -> tuple[str, str]:
+    def pointers(self, ty: str, base: str, index_ty: str, indices: str) -> tuple[str, str]:
+        """(type, addresses) of elements of an array, those of the vector `ty`."""
         pointer_ty = f"<{lanes(ty)} x ptr>"
         text = f"getelementptr inbounds {element(ty)}, ptr {base}, {index_ty} {indices}"
         return pointer_ty, self.pure(text, base, indices)
@@ -489,30 +490,32 @@ class FunctionWriter(IndexArithmetic):
         indices: str,
         mask: str | None = None,
         passthru: str | None = None,
+        step: str | None = None,
     ) -> str:
         """Lane j is element indices[j] of the array at base; lanes outside the mask are
-        passthru.
+        passthru. `step`: the vector whose elements are counted, if others than are gathered.
         """
         if ty[0] != "<":
             ptr = self.pure(
                 f"getelementptr inbounds {ty}, ptr {base}, {index_ty} {indices}", base, indices
             )
             return self.load(ty, ptr) if mask is None else self.masked_load(ty, ptr, mask, passthru)
-        pointer_ty, pointers = self._pointers(ty, base, index_ty, indices)
-        n, elem = lanes(ty), element(ty)
+        step = step or ty
+        pointer_ty, pointers = self.pointers(step, base, index_ty, indices)
+        n, elem, align = lanes(ty), element(ty), _align(step)
         if mask is None and (self.target.vector_bits < 512 or bits_of(ty) < 32):
             # LLVM has gather instructions for 32 and 64 bits only; without a mask plain loads are
             # as good.
             result = "poison"
             for j in range(n):
-                scalar = self.load(elem, self.extract(pointer_ty, pointers, j))
+                scalar = self.load(elem, self.extract(pointer_ty, pointers, j), align)
                 result = self.insert(ty, result, scalar, j)
             return result
         name = f"llvm.masked.gather.{suffix(ty)}.v{n}p0"
         mask_ty = mask_of(ty)
         self.module.declare(name, ty, [pointer_ty, "i32", mask_ty, ty])
         return self.value(
-            f"call {ty} @{name}({pointer_ty} {pointers}, i32 {_align(ty)}, "
+            f"call {ty} @{name}({pointer_ty} {pointers}, i32 {align}, "
             f"{mask_ty} {mask or const(mask_ty, 1)}, {ty} {passthru or const(ty, 0)})"
         )
 
@@ -537,7 +540,7 @@ class FunctionWriter(IndexArithmetic):
             else:
                 self.masked_store(ty, value, ptr, mask)
             return
-        pointer_ty, pointers = self._pointers(ty, base, index_ty, indices)
+        pointer_ty, pointers = self.pointers(ty, base, index_ty, indices)
         name = f"llvm.masked.scatter.{suffix(ty)}.v{lanes(ty)}p0"
         mask_ty = mask_of(ty)
         self.module.declare(name, "void", [ty, pointer_ty, "i32", mask_ty])

@@ -30,6 +30,7 @@ from xla_backend.llvm.types import (
 )
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter
+from xla_backend.targets.cpu.paired_gathers import gathered_pair
 
 # Registers that lanes are put together in; LLVM cuts them where those of the machine are smaller.
 _REGISTER_BITS = 512
@@ -52,6 +53,8 @@ class Emitter(Protocol):
       vector_var: the variable that differs between `lanes`; None outside loops in lanes.
       mask: the lanes in use; None means all.
       whole: whether the mask holds for all lanes; None where nothing short says so.
+      neighbours: loads whose lanes' neighbours in memory the next load reads, and that load.
+      beside: what such loads get, which was read with their neighbours.
     """
 
     w: FunctionWriter
@@ -63,6 +66,8 @@ class Emitter(Protocol):
     lanes: int
     mask: str | None
     whole: str | None
+    neighbours: dict[Load, Load]
+    beside: dict[Load, str]
 
     def bind(self, value: Value, text: str, lanes: int = 1) -> None:
         """Let the value have this text."""
@@ -298,18 +303,25 @@ class Access:
         e, w = self.e, self.w
         stored, lanes = element(ty), e.lanes
 
-        def gathered() -> list[str]:
+        def places() -> tuple[str, str, str, str | None]:
             every = mask
             if guard is not None:
                 own = e.get(guard, lanes)
                 every = own if mask is None else w.op("and", vector("i1", lanes), own, mask)
             index_type = index_element(s.index)
             positions = self.lanes_of_index(s.index, index_type)
-            return [w.gather(ty, base, vector(index_type, lanes), positions, every)]
+            return base, vector(index_type, lanes), positions, every
+
+        def gathered() -> list[str]:
+            return [w.gather(ty, *places())]
 
         pieces = self._pieces(s.index, stored) if guard is None else None
         if pieces is None:
-            return gathered()[0]
+            pair = gathered_pair(w, ty, *places()) if s in e.neighbours else None
+            if pair is None:
+                return gathered()[0]
+            e.beside[e.neighbours[s]] = pair[1]
+            return pair[0]
         first = w.gep(stored, base, self.e.uniform(s.index))
         if mask is None:
             return self._in_pieces(stored, first, pieces)

@@ -35,6 +35,7 @@ from xla_backend.llvm.types import memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
 from xla_backend.targets.cpu.guarded_tails import GuardedTail, guarded_tail
+from xla_backend.targets.cpu.paired_gathers import next_ones
 from xla_backend.targets.cpu.short_row_reads import (
     columns,
     lanes_that_fit,
@@ -54,6 +55,8 @@ class KernelEmitter(AbstractKernelEmitter):
         self.streaming: Var | None = None  # of the innermost loop of vectors, if it carries values
         self.preloaded: dict[Load, str] = {}  # loads that the caller has done already
         self.registers: dict[tuple[Buffer, int], str] = {}
+        self.neighbours: dict[Load, Load] = {}  # loads, and those that read what is next to it
+        self.beside: dict[Load, str] = {}  # what was read with the load before
 
     @property
     def access(self) -> Access:
@@ -97,6 +100,11 @@ class KernelEmitter(AbstractKernelEmitter):
 
     # -- statements --------------------------------------------------------------------------------
 
+    def emit(self, statements: Sequence[Statement]) -> None:
+        if self.vector_var is not None:
+            self.neighbours |= next_ones(statements)
+        super().emit(statements)
+
     def compute(self, s: Compute) -> None:
         lanes = max([self.lanes_of.get(o, 1) for o in s.operands])
         operands = [self.get(o, lanes) for o in s.operands]
@@ -105,6 +113,8 @@ class KernelEmitter(AbstractKernelEmitter):
     def load(self, s: Load) -> None:
         if s in self.preloaded:
             self.access.bind_loaded(s, self.preloaded[s], self.lanes)
+        elif s in self.beside:
+            self.access.bind_loaded(s, self.beside.pop(s), self.lanes)
         elif s.buffer.role is BufferRole.REGISTERS:
             self.access.bind_loaded(s, self.registers[self._register(s)], self.lanes)
         else:
