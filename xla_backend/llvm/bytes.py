@@ -18,8 +18,10 @@ def clear_bytes(w: FunctionWriter, target: str, count: str) -> None:
     w.line(f"call void @llvm.memset.p0.i64(ptr {target}, i8 0, i64 {count}, i1 false)")
 
 
-def prefetch(w: FunctionWriter, place: str, writes: bool = False) -> None:
+def prefetch(w: FunctionWriter, place: str, writes: bool = False, *, far: bool = False) -> None:
     """Asks for the cache line of a place, which need not be any of the process. An address that may
-    lie beyond its array must not claim to be in bounds."""
+    lie beyond its array must not claim to be in bounds. `far`: what is read much later comes into
+    the second cache only, so that nearer lines do not wait for a place in the first."""
     w.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
-    w.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(writes)}, i32 3, i32 1)")
+    locality = 2 if far else 3
+    w.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {int(writes)}, i32 {locality}, i32 1)")

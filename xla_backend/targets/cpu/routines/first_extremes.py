@@ -173,7 +173,7 @@ def _emit_search(module: ModuleWriter, t: P, extreme: str) -> str:
 def _ask_for(w: FunctionWriter, place: str) -> None:
     """Ask for what is a page behind: the processor itself does not look beyond the end of one."""
     ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {_AHEAD}", place)
-    prefetch(w, ahead)
+    prefetch(w, ahead, far=True)
 
 
 def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
