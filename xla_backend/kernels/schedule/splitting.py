@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
 from xla_backend.kernels.index import Atom, Index, Var, constant
 from xla_backend.kernels.ir import BODIES, If, Kernel, Loop, Statement
@@ -55,18 +56,29 @@ def _block_of(statements: list[Statement], loop: Loop) -> list[Statement] | None
 @dataclass(slots=True)
 class Rest:
     """The iterations left over after whole groups: `count` of them from `start` on. `block`: they
-    belong to this round of the grid loop with this variable, and to no other."""
+    belong to the block with this number, of which an index of loops around says which one it is,
+    and to no other."""
 
     start: Index
     count: Index
-    block: tuple[Var, int] | None = None
+    block: tuple[Index, int] | None = None
+
+    @property
+    def known(self) -> dict[Var, Index]:
+        """The variables of loops around that have one value where the rest is."""
+        if self.block is None:
+            return {}
+        number, value = self.block
+        return {
+            var: constant(value)
+            for var in number.terms
+            if isinstance(var, Var) and number == Index.of(var)
+        }
 
     def copy(self, var: Var, here: Index, narrowed: Var | None = None) -> Copy:
         """Copies for the rest of a loop over `var`, at start + here; `narrowed` is the variable in
         `here` that takes no more than `count` values."""
-        vars = {var: self.start + here}
-        if self.block is not None:
-            vars[self.block[0]] = constant(self.block[1])
+        vars = {var: self.start + here, **self.known}
         within: dict[Atom, tuple[int, int]] = {}
         if narrowed is not None:
             within[narrowed] = (0, self.count.bounds[1] - 1)
@@ -76,8 +88,8 @@ class Rest:
         """Statements that run in the one block that has the rest."""
         if self.block is None:
             return statements
-        var, number = self.block
-        return [If(Index.of(var), number, number + 1, statements)]
+        number, value = self.block
+        return [If(number, value, value + 1, statements)]
 
 
 @dataclass(slots=True)
@@ -105,9 +117,8 @@ def divide(loop: Loop, size: int) -> Division:
     if not left_over.is_constant:
         rest = Rest(groups_limit * size, left_over)
     elif left_over.constant:
-        ((block, step),) = limit.terms.items()
-        assert isinstance(block, Var)
-        whole = limit.constant - left_over.constant
-        number = whole // -step
-        rest = Rest(constant(whole + step * number), left_over, (block, number))
+        step = gcd(*limit.terms.values())
+        number = Index({var: -c // step for var, c in limit.terms.items()})
+        last, start = divmod(limit.constant - left_over.constant, step)
+        rest = Rest(constant(start), left_over, (number, last))
     return Division(extent // size, (groups_limit,), rest)

@@ -92,9 +92,7 @@ def _last_columns(
     if rest is None:
         return []
     var = Var(rows.var.name, down.groups * size, rows.var.depth)
-    vars = {rows.var: Index.of(var)}
-    if rest.block is not None:
-        vars[rest.block[0]] = constant(rest.block[1])
+    vars = {rows.var: Index.of(var), **rest.known}
     limits = tuple(limit * size for limit in down.limits)
     loop = Loop(var, Copy(vars).block(rows.body), independent=True, limits=limits)
     last = inner_loop(loop)

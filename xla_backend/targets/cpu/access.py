@@ -238,7 +238,7 @@ class Access:
             else:
                 raw = self._contiguous(ty, first, mask)
             if e.streaming is not None:
-                self._ask_ahead(s, ty, first, s.index.coefficient(e.streaming))
+                self._ask_ahead(s, ty, first, e.streaming)
         elif stride == -1:
             place = w.gep(stored, base, self.e.uniform(s.index - (lanes - 1)))
             first = self._readable(place, ty, uniform)
@@ -254,20 +254,21 @@ class Access:
             raw = self._irregular(s, ty, base, mask, uniform)
         e.bind(s.result, from_memory(w, type, lanes, raw), lanes)
 
-    def _ask_ahead(self, s: Load, ty: str, place: str, step: int) -> None:
-        """Asks for what is read later where an array is larger than nearby caches and rounds are
-        `step` elements apart: a page behind, as the processor itself does not look beyond the end
-        of one; where they leave something out, in which it sees no stretches unless these are
-        long, as many rounds later as read two pages."""
+    def _ask_ahead(self, s: Load, ty: str, place: str, rounds_of: Var) -> None:
+        """Asks for what later rounds of a loop read where an array is larger than nearby caches: a
+        page behind, as the processor itself does not look beyond the end of one; where rounds
+        leave something out, in which it sees no stretches unless these are long, as many rounds
+        later as read two pages, or after all that there are."""
         w, size, lanes = self.e.w, bits_of(element(ty)) // 8, lanes_of(ty)
+        step = s.index.coefficient(rounds_of)
         seen = step > lanes and lanes * size >= _SEEN_STRETCH
         if step < lanes or seen or s.buffer.size * size < _FAR_BYTES:
             return
-        rounds = 2 * _PAGE // (lanes * size)
+        rounds = min(2 * _PAGE // (lanes * size), rounds_of.extent)
         distance = _PAGE if step == lanes else rounds * step * size
         for at in range(0, lanes * size, _LINE):
             ahead = w.pure(f"getelementptr i8, ptr {place}, i64 {distance + at}", place)
-            prefetch(w, ahead)
+            prefetch(w, ahead, far=True)
 
     def _readable(self, pointer: str, ty: str, guard: Value | None) -> str:
         """Where to read a row: at the pointer if the guard holds, which is the same in all lanes,

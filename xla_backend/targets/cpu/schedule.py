@@ -46,6 +46,7 @@ from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.kernels.schedule.turns import vectorise_in_turns
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
+from xla_backend.targets.cpu.long_columns import GROUP_ROWS, reduce_long_columns
 from xla_backend.targets.cpu.short_row_reads import row_length, row_reads
 from xla_backend.targets.cpu.short_rows import join_short_rows
 
@@ -298,6 +299,8 @@ def schedule(
         done("join_components", kernel)
     if interchange(kernel):
         done("interchange", kernel)
+    if reduce_long_columns(kernel):
+        done("reduce_long_columns", kernel)
     if join_short_rows(
         kernel,
         lambda stage: target.lanes(_widest(walk(stage.body))),
@@ -496,7 +499,8 @@ def _lanes_for(loop: Loop, lanes: int, target: TargetInfo) -> int:
     registers = 4 if work <= 8 and live <= 6 else 2 if work <= 60 and live <= 24 else 1
     if work <= _LIGHT_SUM and lanes == _LANES_OF_MANY_REGISTERS and _is_sum_of_columns(loop):
         # Partial results are few: to add them up narrowly takes hardly longer, and less code.
-        registers = 4 if _reads_partial_results(loop) else _REGISTERS_OF_COLUMNS
+        few = _reads_partial_results(loop) or _is_in_groups(loop)
+        registers = 4 if few else _REGISTERS_OF_COLUMNS
     width = lanes * registers
     for inner in (s for s in loop.body if isinstance(s, Loop)):
         # To take apart what lies side by side is code for each register, and no latency to hide.
@@ -511,6 +515,11 @@ def _reads_partial_results(loop: Loop) -> bool:
     """Whether all that is read was left by a stage before, one row of it by each block."""
     loads = [s for s in walk(loop.body) if isinstance(s, Load)]
     return all(load.buffer.role is BufferRole.SCRATCH for load in loads)
+
+
+def _is_in_groups(loop: Loop) -> bool:
+    """Whether a few rows are read at a time, of which the next are asked for."""
+    return all(s.var.extent <= GROUP_ROWS for s in loop.body if isinstance(s, Loop))
 
 
 def _reads_apart(loop: Loop, lane: Var) -> bool:

@@ -142,3 +142,64 @@ def test_places_apart_are_read_by_one_register():
         // CHECK:      = p{{[01]}}[{{.*}}3*lane{{.*}}]
         """,
     )
+
+
+LONG = {
+    "a vector and parts": ((4203, 1003), 0),
+    "few rows": ((19, 260_011), 0),
+    "parts of matrices": ((3, 1501, 1031), 1),
+    "parts of rows": ((17_001, 257), 0),
+}
+
+
+@pytest.mark.parametrize("opcode", OPERATIONS)
+@pytest.mark.parametrize("case", LONG)
+def test_columns_of_what_lies_in_memory(case, opcode):
+    """Each is reduced in the order of its rows, for any number of threads."""
+    shape, axis = LONG[case]
+    full = ",".join(map(str, shape))
+    left = ",".join(str(n) for i, n in enumerate(shape) if i != axis)
+    text = f"""a = f32[{full}] parameter(0)
+      start = f32[] constant({OPERATIONS[opcode][1]})
+      ROOT r = f32[{left}] reduce(a, start), dimensions={{{axis}}}, to_apply=op"""
+    executable = compile_module(module_of(text, combiner(opcode)), CompileOptions())
+    assert executable.llvm_ir.count("alloca [") > 1, "groups of rows keep what they have"
+    a = np.random.default_rng(0).standard_normal(shape, np.float32)
+    a[..., 7] = -0.0
+    if opcode != "add":
+        a[..., shape[-2] // 2, ::5] = np.nan
+    expected = OPERATIONS[opcode][0](a.astype(np.float64), axis)
+    before, found = num_threads(), []
+    try:
+        for threads in (1, 2, 7):
+            set_num_threads(threads)
+            found.append(np.asarray(executable.run_arrays([a])[0]))
+    finally:
+        set_num_threads(before)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=2e-3)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].view(np.int32), other.view(np.int32))
+
+
+def test_rows_from_memory_are_read_in_groups():
+    """A page of each at a time, of which a register takes some hundred bytes."""
+    text = compile(module("maximum", 5000, 2000), target="x86-64-v4").texts()["loops"]
+    check_text(
+        text,
+        """
+        // CHECK:      for part in range(2):
+        // CHECK:      kept0[64*{{.}} + lane] = (-inf)
+        // CHECK:      for group in range({{[0-9]+}}):
+        // CHECK:      for lane in lanes(64):
+        // CHECK:      = kept0[64*{{.}} + lane]
+        // CHECK:      for {{.}} in range(8):
+        // CHECK:      kept0[64*{{.}} + lane] =
+        // CHECK:      = kept0[64*{{.}} + lane]
+        // CHECK-NEXT: out0[
+        """,
+    )
+
+
+def test_rows_in_caches_are_read_all_at_once():
+    text = compile(module("maximum", 700, 1000), target="x86-64-v4").texts()["loops"]
+    assert "group" not in text and "lanes(256)" in text
