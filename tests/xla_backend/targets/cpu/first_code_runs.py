@@ -30,7 +30,7 @@ class CompiledKernels:
         self._asm = asm
         return self
 
-    def stages(self, kernel: Kernel) -> Sequence[Stage]:
+    def stages(self, kernel: Kernel, times: float = 1.0) -> Sequence[Stage]:
         made = []
         for stage in self._functions.stages(kernel):
             w = self._handler(f"{stage.name}.handler")

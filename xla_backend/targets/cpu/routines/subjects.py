@@ -35,6 +35,7 @@ from xla_backend.targets.cpu.routines import (
     threaded_index,
     threaded_memory,
     threaded_program,
+    threaded_updates,
     transpose_shuffles,
     transposes,
     workspace,
@@ -72,6 +73,7 @@ _SUBJECTS = (
     threaded_conversions,
     threaded_memory,
     threaded_program,
+    threaded_updates,
 )
 
 # Characters of a module beside the longest function: LLVM takes 2 ms for one with next to nothing.

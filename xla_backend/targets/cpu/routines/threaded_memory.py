@@ -28,7 +28,7 @@ from xla_backend.targets.cpu.routines.threaded_memory_names import (
 )
 from xla_backend.targets.cpu.routines.threaded_names import LANES, element_bytes
 
-_INDICES = ("i32", "i64")
+INDICES = ("i32", "i64")
 # A vector is moved in registers of so many bytes; of more than these, in a loop.
 _REGISTER, _MOST_REGISTERS = 64, 8
 
@@ -56,6 +56,8 @@ def _neighbours() -> Handlers:
             found[f"load.{name}.if"] = 5, partial(_load, size, lanes, True)
             found[f"store.{name}"] = 4, partial(_store, size, lanes, False)
             found[f"store.{name}.if"] = 5, partial(_store, size, lanes, True)
+        found[f"load.{size}.n"] = 5, partial(_load_some, size)
+        found[f"store.{size}.n"] = 5, partial(_store_some, size)
     for t in CONVERTED:
         found[f"load.{t}"] = 4, partial(_load_one, t, False)
         found[f"load.{t}.if"] = 5, partial(_load_one, t, True)
@@ -94,6 +96,25 @@ def _store(size: int, lanes: int, guarded: bool, h: Handler) -> None:
         return
     with h.w.if_(h.load(4, "i1")):
         _copy(h.w, address, slot, size * lanes)
+
+
+def _load_some(size: int, h: Handler) -> None:
+    """Neighbours, so many times LANES of them."""
+    _copy_some(h.w, h.slot(0), _address(h, size), LANES * size, h.word(4))
+
+
+def _store_some(size: int, h: Handler) -> None:
+    _copy_some(h.w, _address(h, size), h.slot(0), LANES * size, h.word(4))
+
+
+def _copy_some(w: FunctionWriter, target: str, source: str, nbytes: int, times: str) -> None:
+    """Copy so many times some bytes."""
+    with w.loop(0, times, guard=False) as loop:
+        place = w.imul(loop.index, nbytes)
+        at = w.gep("i8", target, place), w.gep("i8", source, place)
+        for first in range(0, nbytes, _REGISTER):
+            ty = vector("i8", min(nbytes, _REGISTER))
+            _copy_one(w, ty, *[w.gep("i8", start, first) for start in at])
 
 
 def _copy(w: FunctionWriter, target: str, source: str, nbytes: int) -> None:
@@ -312,7 +333,9 @@ def _put(
 ) -> None:
     """Into a lane of a slot what is read, or zero outside the mask that an operand says."""
     w = h.w
-    value = read()[0] if mask is None else w.if_else(_in(h, mask, lane), [ty], read, _zero)[0]
+    value = (
+        read()[0] if mask is None else w.if_else(is_in_mask(h, mask, lane), [ty], read, _zero)[0]
+    )
     w.store(ty, value, w.gep(ty, slot, lane))
 
 
@@ -320,7 +343,7 @@ def _zero() -> list[str]:
     return ["0"]
 
 
-def _in(h: Handler, mask: int, lane: str) -> str:
+def is_in_mask(h: Handler, mask: int, lane: str) -> str:
     """Whether a lane is in a mask."""
     w = h.w
     word = w.load("i8", w.gep("i8", h.slot(mask), w.op("lshr", "i64", lane, "3")))
@@ -344,7 +367,7 @@ def _write(
     if mask is None:
         w.store(ty, w.load(ty, w.gep(ty, slot, lane)), place())
         return
-    with w.if_(_in(h, mask, lane)):
+    with w.if_(is_in_mask(h, mask, lane)):
         w.store(ty, w.load(ty, w.gep(ty, slot, lane)), place())
 
 
@@ -353,7 +376,7 @@ def _indexed() -> Handlers:
     found: Handlers = {}
     for size in ELEMENT_BYTES:
         for masked, suffix in ((False, ""), (True, ".masked")):
-            for index in _INDICES:
+            for index in INDICES:
                 name = f"{size}.{index}{suffix}"
                 found[f"gather.{name}"] = 4 + masked, partial(_gather, size, index, masked)
                 found[f"scatter.{name}"] = 4 + masked, partial(_scatter, size, index, masked)
@@ -383,11 +406,11 @@ def _gather_lanes(
 ) -> None:
     w, ty = h.w, f"i{8 * size}"
     with w.loop(0, h.word(lanes), guard=False) as loop:
-        read = lambda: [w.load(ty, _indexed_place(w, size, base, indices, index, loop.index))]
+        read = lambda: [w.load(ty, indexed_place(w, size, base, indices, index, loop.index))]
         _put(h, ty, slot, loop.index, read, mask)
 
 
-def _indexed_place(
+def indexed_place(
     w: FunctionWriter, size: int, base: str, indices: str, index: str, lane: str
 ) -> str:
     """The address of the element whose index is in a lane."""
@@ -400,7 +423,7 @@ def _scatter(size: int, index: str, masked: bool, h: Handler) -> None:
     w = h.w
     base, slot, indices = h.load(1, "ptr"), h.slot(0), h.slot(2)
     with w.loop(0, h.word(3), guard=False) as loop:
-        place = lambda: _indexed_place(w, size, base, indices, index, loop.index)
+        place = lambda: indexed_place(w, size, base, indices, index, loop.index)
         _write(h, size, slot, loop.index, place, 4 if masked else None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.targets.cpu.routines.threaded_names import LANES, element_bytes
 
@@ -14,6 +15,10 @@ DIRECT_LANES = (2, 4, 8, 16, 32, 64, 128, 256)
 # Values of these types are loaded and stored in one instruction, though slots have them in another
 # form than memory.
 CONVERTED = (P.PRED, P.BF16)
+# What elements of memory are updated with, lane after lane, and their types, by which instructions
+# are called.
+UPDATES = (Opcode.ADD, Opcode.MULTIPLY, Opcode.MAXIMUM, Opcode.MINIMUM)
+UPDATED = (P.F32, P.F64, P.S32, P.S64, P.U32, P.U64)
 # Bytes of elements and rows of square tiles; a row is a register at most.
 TILES = tuple((size, rows) for rows in (8, 16, 32) for size in ELEMENT_BYTES if rows * size <= 64)
 

@@ -41,20 +41,20 @@ def _is_in_place(carry: Carry, loop: Loop) -> bool:
                 return False
             defined = defined or s.result is following
             continue
-        uses = list(_uses(s))
+        reads = list(uses(s))
         if isinstance(s, Loop | If) and any(c.result is following for c in s.carries):
             if isinstance(s, Loop) and s.kind is not LoopKind.SERIAL:
                 return False
             defined = True
             own = [c.init for c in s.carries if c.result is following]
-            if uses.count(phi) > (1 if own == [phi] else 0):
+            if reads.count(phi) > (1 if own == [phi] else 0):
                 return False
-        elif phi in uses:
+        elif phi in reads:
             return False
     return defined
 
 
-def _uses(s: Statement) -> Iterator[Value]:
+def uses(s: Statement) -> Iterator[Value]:
     """The values that a statement, or one inside it, reads."""
     if isinstance(s, Compute):
         yield from s.operands
@@ -64,7 +64,7 @@ def _uses(s: Statement) -> Iterator[Value]:
             if carry.next is not None:
                 yield carry.next
         for inner in s.body:
-            yield from _uses(inner)
+            yield from uses(inner)
         if isinstance(s, If):
             yield from _in_index(s.index)
         else:

@@ -60,6 +60,11 @@ class Code:
         self._known: dict[tuple, int] = {}
         self._depth_of: dict[int, int] = {}  # of slots: how many scopes they are in
         self._count = 0
+        # Slots that are taken again, by their bytes, and how many values are in those in use.
+        self.reuses = False
+        self._free: dict[int, list[int]] = {}
+        self._holders: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
 
     # -- instructions ------------------------------------------------------------------------------
 
@@ -135,9 +140,53 @@ class Code:
 
     def slot(self, nbytes: int = 8) -> int:
         """A slot for what is computed here."""
-        slot = self.frame.slot(nbytes)
+        slot = self._free_slot(nbytes) if self.reuses else self.frame.slot(nbytes)
         self.is_set_here(slot)
         return slot
+
+    def slot_here(self, nbytes: int, uses: Sequence[int]) -> int:
+        """A slot for what `run_early` computes from `uses`."""
+        depth = len(self._scopes) - 1
+        if any(self._depth_of.get(use, 0) == depth for use in uses):
+            return self._free_slot(nbytes)
+        return self.frame.slot(nbytes)
+
+    def _free_slot(self, nbytes: int) -> int:
+        free = self._free.get(nbytes)
+        slot = free.pop() if free else self.frame.slot(nbytes)
+        self._holders[slot] = 0
+        self._sizes[slot] = nbytes
+        return slot
+
+    def reuse_slots(self, reuses: bool) -> None:
+        """Let slots of what is computed here be taken again from now on, once nobody holds them; or
+        no more."""
+        self.reuses = reuses
+        self._free.clear()
+        self._holders.clear()
+
+    def hold(self, slot: int) -> None:
+        """Let a value be in a slot."""
+        if slot in self._holders:
+            self._holders[slot] += 1
+
+    def let_go(self, slot: int) -> None:
+        """Let one value less be in a slot."""
+        holders = self._holders.get(slot)
+        if holders is None:
+            return
+        self._holders[slot] = holders - 1
+        if holders == 1:
+            del self._holders[slot]
+            self._forget(slot)
+            self._free.setdefault(self._sizes[slot], []).append(slot)
+
+    def _forget(self, slot: int) -> None:
+        """What was computed from a slot is not known any more."""
+        keys = self._scopes[-1].keys
+        for key in [key for key in keys if slot in key]:
+            keys.remove(key)
+            del self._known[key]
 
     def is_set_here(self, slot: int) -> None:
         """Let a slot be one that changes in each round of the innermost loop."""

@@ -55,10 +55,18 @@ class IndexCode(Code, InLanes):
     def bind(self, value: Value, slot: int, lanes: int = 1) -> None:
         """Let a value be what is in a slot."""
         self.env[value] = slot
+        if self.reuses:
+            self.hold(slot)
         if lanes > 1:
             self.lanes_of[value] = lanes
         else:
             self.lanes_of.pop(value, None)
+
+    def release(self, value: Value) -> None:
+        """Let a value be one that nobody needs any more."""
+        slot = self.env.get(value)
+        if slot is not None:  # it is in no branch that is left out
+            self.let_go(slot)
 
     def lanes_in(self, value: Value) -> int:
         """How many lanes a value has: 1 if it is the same in all."""

@@ -11,15 +11,13 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xla_backend.codegen.indices import index_element, step_of
+from xla_backend.codegen.indices import index_element
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.index import Index
 from xla_backend.kernels.ir import (
     Buffer,
     BufferRole,
-    Combination,
-    Combiner,
     Compute,
     Constant,
     Contraction,
@@ -29,16 +27,13 @@ from xla_backend.kernels.ir import (
     Kernel,
     Load,
     Loop,
-    LoopKind,
     Move,
     Statement,
     Store,
     Transpose,
     Value,
 )
-from xla_backend.llvm.extremes import is_quicker_as_integers
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.llvm.types import register_type, vector
 from xla_backend.program.ir import launched_buffers, passed_buffers
 from xla_backend.targets.cpu.kernel_stages import stage_groups
 from xla_backend.targets.cpu.routines.threaded_names import (
@@ -48,7 +43,6 @@ from xla_backend.targets.cpu.routines.threaded_names import (
     OWN,
     PARAMETERS,
     WIDE_LANES,
-    element_bytes,
     lanes_at_once,
     value_bytes,
 )
@@ -57,10 +51,9 @@ from xla_backend.targets.cpu.routines.threaded_operations import (
     plain_name,
 )
 from xla_backend.targets.cpu.threaded.assembler import Assembler, Frame, Label
-from xla_backend.targets.cpu.threaded.carried import Copy, in_order, next_in_place
 from xla_backend.targets.cpu.threaded.code import chunks
 from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
-from xla_backend.targets.cpu.threaded.memory_code import MemoryCode
+from xla_backend.targets.cpu.threaded.loop_code import LoopCode
 
 
 class Stage(NamedTuple):
@@ -72,7 +65,7 @@ class Stage(NamedTuple):
     cycles: float
 
 
-class KernelCode(MemoryCode):
+class KernelCode(LoopCode):
     """The code of some statements of a kernel."""
 
     def __init__(
@@ -81,7 +74,6 @@ class KernelCode(MemoryCode):
         super().__init__(asm, frame, pointers, target)
         self._zeros: set[Value] = set()
         self._guards: dict[Value, Value] = {}
-        self._places: dict[Value, int] = {}  # where values go that somebody has a place for
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -148,7 +140,8 @@ class KernelCode(MemoryCode):
         if slot is not None:
             self.emit(name, slot, *words, cycles=cycles)
         else:
-            slot = self.frame.slot(value_bytes(result.type, lanes))
+            size = value_bytes(result.type, lanes)
+            slot = self.slot_here(size, uses) if self.reuses else self.frame.slot(size)
             self.run_early(slot, (name, slot, *words), uses, cycles)
         self.bind(result, slot, lanes)
 
@@ -209,165 +202,6 @@ class KernelCode(MemoryCode):
         size = value_bytes(P.PRED, self.lanes)
         return self.pure(f"lanes_below.{element}", size, (vector, span, count), (vector,), count)
 
-    # -- loops -------------------------------------------------------------------------------------
-
-    def _loop(self, loop: Loop) -> None:
-        if loop.kind is LoopKind.LANES:
-            self._lanes_loop(loop)
-        elif loop.kind is LoopKind.UNROLLED:
-            self._rounds_apart(loop)
-        elif loop.kind is LoopKind.GRID:
-            self.statements(loop.body)  # the code is that of one block
-        elif loop.var.extent == 1 and not loop.limits:
-            self._rounds_apart(loop)
-        else:
-            self._rounds(loop)
-
-    def _rounds_apart(self, loop: Loop) -> None:
-        """Rounds with code of their own, which hand on what they carry where it is."""
-        lanes = self.lanes
-        slots = [self.spread(c.init) for c in loop.carries]
-        for i in range(loop.var.extent):
-            self.var_numbers[loop.var] = i
-            for c, slot in zip(loop.carries, slots):
-                self.bind(c.phi, slot, lanes)
-            self.statements(loop.body)
-            slots = [self.spread(c.next) for c in loop.carries if c.next is not None]
-        for c, slot in zip(loop.carries, slots):
-            self.bind(c.result, slot, lanes)
-
-    def _rounds(self, loop: Loop) -> None:
-        lanes, carries, var = self.lanes, loop.carries, loop.var
-        step = self.steps[var] = step_of(loop)
-        counter = self.frame.slot()
-        self.emit("constant", counter, 0)
-        stop = self._stop(loop, step)
-        phis = []
-        begins = []
-        for c in carries:
-            place = self._places.get(c.result)
-            size = value_bytes(c.phi.type, lanes)
-            phi = self.frame.slot(size) if place is None else place
-            phis.append(phi)
-            begins.append((phi, self.spread(c.init), size))
-        self._copy_all(begins)
-        start, done = Label(), Label()
-        self.begin_loop(var.extent)
-        if loop.limits:
-            self.emit("jump_unless_positive", stop, done)
-        self.place(start)
-        self.is_set_here(counter)
-        self.var_slots[var] = counter
-        for c, phi, in_place in zip(carries, phis, next_in_place(loop) if carries else ()):
-            self.is_set_here(phi)
-            self.bind(c.phi, phi, lanes)
-            if in_place and c.next is not None:
-                self._places[c.next] = phi
-        self.statements(loop.body)
-        sizes = [value_bytes(c.phi.type, lanes) for c in carries]
-        nexts = [self.spread(c.next) for c in carries if c.next is not None]
-        self._copy_all(list(zip(phis, nexts, sizes)))
-        if loop.limits:
-            self.emit("count_to", counter, step, stop, start)
-        else:
-            self.emit("count", counter, step, var.extent * step, start)
-        self.end()
-        self.place(done)
-        for c, phi in zip(carries, phis):
-            self.is_set_here(phi)
-            self.bind(c.result, phi, lanes)
-            if c.next is not None:
-                self._places.pop(c.next, None)
-
-    def _stop(self, loop: Loop, step: int) -> int:
-        """The slot of where a loop with limits ends that counts in multiples of `step`."""
-        if not loop.limits:
-            return 0
-        slots = [self.uniform_slot(limit * step) for limit in loop.limits]
-        stop = slots[0]
-        for slot in slots[1:]:
-            stop = self.pure("index_min", 8, (stop, slot), (stop, slot))
-        if loop.limits[0].bounds[1] <= loop.var.extent:
-            return stop
-        return self.pure("index_min_number", 8, (stop, loop.var.extent * step), (stop,))
-
-    def _copy_all(self, copies: list[Copy]) -> None:
-        """Copies as if all were done at the same time."""
-        saved, done = in_order(copies)
-        own = {target: self.slot(size) for target, _, size in saved}
-        for target, source, size in [*saved, *done]:
-            self.copy(own.get(target, target), own.get(source, source), size)
-
-    def copy(self, target: int, source: int, size: int) -> None:
-        """What is in a slot to another one."""
-        if size <= 8:
-            self.emit("copy_word", target, source)
-        else:
-            self.emit("copy", target, source, -(-size // 64), cycles=size / 32)
-
-    # -- lanes -------------------------------------------------------------------------------------
-
-    def _lanes_loop(self, loop: Loop) -> None:
-        lanes = self.lanes = loop.var.extent
-        self.vector_var = loop.var
-        self.var_numbers[loop.var] = 0
-        self.forget_lanes()
-        self.count_in_lanes(True)
-        self.statements(loop.body)
-        self.count_in_lanes(False)
-        c = loop.combination
-        slots = [self.spread(v) for v in c.values] if c is not None else []
-        self.vector_var = None
-        self.lanes = 1
-        self.forget_lanes()
-        if c is not None:
-            self._combine_lanes(c, slots, lanes)
-
-    def _combine_lanes(self, c: Combination, slots: list[int], lanes: int) -> None:
-        types = [value.type for value in c.values]
-        extreme = c.extreme
-        width = lanes
-        while width > 1:
-            if extreme is not None and self._has_extreme_of_lanes(types[0], width):
-                name = f"lanes_{extreme.value}.{types[0].value}.{width}"
-                result = self.slot()
-                self.emit(name, result, slots[0], cycles=20)
-                slots = [result]
-                break
-            half = width // 2
-            low = [self._part(t, slot, 0, half) for t, slot in zip(types, slots)]
-            high = [self._part(t, slot, half, half) for t, slot in zip(types, slots)]
-            slots = self._combine(c.combiner, low, high, half)
-            width = half
-        if c.inits:
-            slots = self._combine(c.combiner, [self.env[v] for v in c.inits], slots, 1)
-        for value, slot in zip(c.results, slots):
-            self.bind(value, slot)
-
-    def _has_extreme_of_lanes(self, type: P, width: int) -> bool:
-        """Whether the extreme of so many lanes is one instruction, as it is in optimised code."""
-        ty = vector(register_type(type), width)
-        return type in (P.F32, P.F64) and is_quicker_as_integers(self.target, ty)
-
-    def _part(self, type: P, slot: int, first: int, count: int) -> int:
-        """The slot of some lanes of a vector."""
-        size = element_bytes(type)
-        if size:
-            part = slot + size * first
-            self.is_set_here(part)
-            return part
-        if count == 1:
-            return self.pure("mask_bit", 8, (slot, first), (slot,))
-        return self.pure("mask_part", 8, (slot, first), (slot,)) if first else slot
-
-    def _combine(
-        self, combiner: Combiner, lhs: Sequence[int], rhs: Sequence[int], lanes: int
-    ) -> list[int]:
-        for value, slot in zip([*combiner.lhs, *combiner.rhs], [*lhs, *rhs]):
-            self.bind(value, slot, lanes)
-        self.statements(combiner.body)
-        return [self.spread(v, lanes) for v in combiner.results]
-
     # -- branches ----------------------------------------------------------------------------------
 
     def _if(self, s: If) -> None:
@@ -383,12 +217,12 @@ class KernelCode(MemoryCode):
         results = [self.slot(value_bytes(c.phi.type, lanes)) for c in s.carries]
         inits = [self.spread(c.init) for c in s.carries]
         sizes = [value_bytes(c.phi.type, lanes) for c in s.carries]
-        self._copy_all(list(zip(results, inits, sizes)))
+        self.copy_all(list(zip(results, inits, sizes)))
         done = Label()
         self.emit("jump_unless_in_range", slot, number, span, done)
         self.begin_branch()
         slots = self._arm(s, inits)
-        self._copy_all(list(zip(results, slots, sizes)))
+        self.copy_all(list(zip(results, slots, sizes)))
         self.end()
         self.place(done)
         for c, result in zip(s.carries, results):
@@ -432,7 +266,7 @@ _KINDS: dict[type, Callable] = {
     Transpose: KernelCode.transpose,
     IndexValue: KernelCode._index_value,
     InRange: KernelCode._in_range,
-    Loop: KernelCode._loop,
+    Loop: KernelCode.loop,
     If: KernelCode._if,
 }
 
@@ -455,14 +289,14 @@ class KernelTables:
         self._stages: dict[str, list[Stage]] = {}
         self._called: dict[str, Stage] = {}
 
-    def stages(self, kernel: Kernel) -> list[Stage]:
+    def stages(self, kernel: Kernel, times: float = 1.0) -> list[Stage]:
         """The parts of a kernel, to be called one after another with a table of the address of the
-        subroutine and those of `launched_buffers(kernel)`."""
+        subroutine and those of `launched_buffers(kernel)`; `times`: very roughly how often."""
         found = self._stages.get(kernel.name)
         if found is None:
             if kernel.parameters:
                 raise NoThreadedCode("a kernel with parameters that is launched")
-            found = [self._stage(kernel, *group) for group in stage_groups(kernel)]
+            found = [self._stage(kernel, times, *group) for group in stage_groups(kernel)]
             self._stages[kernel.name] = found
         return found
 
@@ -481,10 +315,14 @@ class KernelTables:
             found = self._called[kernel.name] = Stage(code.subroutine(), 1, code.cycles)
         return found
 
-    def _stage(self, kernel: Kernel, statements: Sequence[Statement], grid: Loop | None) -> Stage:
+    def _stage(
+        self, kernel: Kernel, times: float, statements: Sequence[Statement], grid: Loop | None
+    ) -> Stage:
         code = self._code(kernel, launched_buffers(kernel))
+        code.times = times
         if grid is not None:
             code.var_slots[grid.var] = NUMBER
+            code.times = times * grid.var.extent
         code.statements(statements)
         blocks = 1 if grid is None else grid.var.extent
         return Stage(code.subroutine(), blocks, code.cycles)

@@ -64,6 +64,10 @@ class MemoryCode(IndexCode):
         # conversions are no instructions, it is one in optimised code, too.)
         self._as_stored: dict[int, int] = {}
 
+    def _forget(self, slot: int) -> None:
+        super()._forget(slot)
+        self._as_stored.pop(slot, None)
+
     # -- where -------------------------------------------------------------------------------------
 
     def _lanes_to_touch(self, guard: Value | None) -> int | None:
@@ -114,9 +118,12 @@ class MemoryCode(IndexCode):
     ) -> _Instruction:
         """What moves all lanes, or none, where they are neighbours."""
         size, lanes = buffer.element_type.byte_size, self.lanes
+        words: tuple[Word, ...] = self.address(buffer, index, size)
+        cycles = max(1.0, size * lanes / _REGISTER_BYTES)
+        if guard is None and lanes not in DIRECT_LANES and not lanes % LANES:
+            return _Instruction(f"{what}.{size}.n", (*words, chunks(lanes)), cycles)
         if lanes not in DIRECT_LANES:
             raise NoThreadedCode(f"vectors of {lanes} lanes")
-        words, cycles = self.address(buffer, index, size), max(1.0, size * lanes / _REGISTER_BYTES)
         if guard is None:
             return _Instruction(f"{what}.{size}x{lanes}", words, cycles)
         return _Instruction(f"{what}.{size}x{lanes}.if", (*words, self.env[guard]), cycles)
@@ -141,13 +148,18 @@ class MemoryCode(IndexCode):
             return
         name, words, cycles = self._lanes("load", s.buffer, s.index, guard)
         slot = self.new(t, lanes)
-        if t in CONVERTED and not lanes % LANES and name == f"load.{t.byte_size}x{lanes}":
-            self.emit(f"load.{t}.n", slot, *words, chunks(lanes), cycles=chunks(lanes))
+        if t in CONVERTED and not lanes % LANES and self._are_neighbours(name, t):
+            self.emit(f"load.{t}.n", slot, *words[:3], chunks(lanes), cycles=chunks(lanes))
         else:
             raw = slot if is_as_in_memory(t) else self.slot(stored_bytes(t.byte_size, lanes))
             self.emit(name, raw, *words, cycles=cycles)
             self._from_memory(t, lanes, slot, raw)
         self.bind(s.result, slot, lanes)
+
+    def _are_neighbours(self, name: str, t: P) -> bool:
+        """Whether an instruction moves neighbours, all of them."""
+        what, size = name.split(".")[0], t.byte_size
+        return name in (f"{what}.{size}x{self.lanes}", f"{what}.{size}.n")
 
     def _load_scalar(self, s: Load) -> None:
         t = s.result.type
@@ -195,14 +207,9 @@ class MemoryCode(IndexCode):
             return
         for i, slot in enumerate(slots):
             name, words, cycles = self._lanes("store", s.buffer, s.index + i, guard)
-            if (
-                t in CONVERTED
-                and not self.lanes % LANES
-                and name == f"store.{t.byte_size}x{self.lanes}"
-            ):
-                self.emit(
-                    f"store.{t}.n", slot, *words, chunks(self.lanes), cycles=chunks(self.lanes)
-                )
+            if t in CONVERTED and not self.lanes % LANES and self._are_neighbours(name, t):
+                count = chunks(self.lanes)
+                self.emit(f"store.{t}.n", slot, *words[:3], count, cycles=count)
             else:
                 self.emit(name, self._to_memory(t, self.lanes, slot), *words, cycles=cycles)
 

@@ -85,8 +85,8 @@ class ProgramTable(NamedTuple):
 class Kernels(Protocol):
     """Who writes the code of kernels into a table."""
 
-    def stages(self, kernel: Kernel) -> Sequence[Stage]:
-        """Its stages, which are run one after another."""
+    def stages(self, kernel: Kernel, times: float = 1.0) -> Sequence[Stage]:
+        """Its stages, which are run one after another; `times`: very roughly how often."""
 
     def called(self, kernel: Kernel) -> Stage:
         """What routines call."""
@@ -153,8 +153,9 @@ class _Writer:
                     into = launched if step.routine in _OWN_ROUTINES else called
                     operands = [o.kernel for o in step.operands if isinstance(o, KernelOperand)]
                     into.update(dict.fromkeys(operands))
+        times = _launches(program)
         for name in launched:
-            self._stages[name] = kernels.stages(program.kernels[name])
+            self._stages[name] = kernels.stages(program.kernels[name], times.get(name, 1.0))
         for name in called:
             self._called[name] = kernels.called(program.kernels[name])
 
@@ -393,6 +394,28 @@ class _Writer:
                 context.append(memory.address(next(taken)))
         words = [memory.own(memory.table(context)), *own, *map(self._operand, rest)]
         self._call(instructions.MERGE_ARGSORT, words)
+
+
+def _launches(program: Program) -> dict[str, float]:
+    """How often kernels are launched, very roughly."""
+    found: dict[str, float] = {}
+
+    def count(steps: Steps, times: float) -> None:
+        for step in steps:
+            if isinstance(step, Launch):
+                found[step.kernel] = found.get(step.kernel, 0.0) + times
+            elif isinstance(step, While):
+                rounds = _UNKNOWN_ROUNDS if step.trips is None else step.trips
+                count(step.condition, times * rounds)
+                count(step.body, times * rounds)
+            elif isinstance(step, If):
+                for branch in step.branches:
+                    count(branch, times)
+            elif isinstance(step, Call):
+                count(program.procedures[step.procedure], times)
+
+    count(program.steps, 1.0)
+    return found
 
 
 def _can_begin_anew(program: Program) -> bool:
