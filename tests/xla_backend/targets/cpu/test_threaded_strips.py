@@ -16,11 +16,15 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import Buffer, BufferRole, Loop, LoopKind
+from xla_backend.llvm.target import host_target
 from xla_backend.targets.cpu.compiler import stages_of
 from xla_backend.targets.cpu.threaded import loop_code
+from xla_backend.targets.cpu.threaded.assembler import Assembler
+from xla_backend.targets.cpu.threaded.kernel_code import KernelTables
 from xla_backend.targets.cpu.threaded.strips import (
     folds_of,
-    lanes_of_rounds,
+    interior_of,
+    loads_of_operands,
     needs_of,
     rounds_at_once,
     update_of,
@@ -184,7 +188,7 @@ def test_rounds_that_go_on(write: Callable, is_one: bool, strips: list[int]) -> 
         write(b, x, y, i, lane)
     (loop,) = b.kernel.stages
     assert isinstance(loop, Loop)
-    assert (lanes_of_rounds(loop) is not None) is is_one
+    assert (interior_of(loop) is not None) is is_one
     check_same(b.kernel, [np.arange(200, dtype=np.float32)])
     assert bool(strips) is is_one
 
@@ -230,3 +234,65 @@ def test_what_is_used_last() -> None:
 def test_how_many_rounds(lane_bytes: int, lanes: int, rounds: int, expected: int) -> None:
     """All at once, where there are few; as many as slots and lanes allow."""
     assert rounds_at_once(lane_bytes, lanes, rounds) == expected
+
+
+WINDOWS = {
+    "pooled": """z = f32[] constant(0)
+      ROOT r = f32[3,21,16] reduce-window(x, z), window={size=1x3x1 pad=0_0x1_1x0_0},
+        to_apply=add_f32""",
+    "behind": """z = f32[] constant(1)
+      ROOT r = f32[3,20,16] reduce-window(x, z), window={size=1x5x1 pad=0_0x0_3x0_0},
+        to_apply=maximum_f32""",
+    "turned": """z = f32[] constant(0)  y = f32[3,21,16] reverse(x), dimensions={1}
+      ROOT r = f32[3,21,16] reduce-window(y, z), window={size=1x3x1 pad=0_0x2_0x0_0},
+        to_apply=add_f32""",
+}
+
+
+@pytest.mark.parametrize("what", WINDOWS)
+def test_windows(what: str, strips: list[int]) -> None:
+    """Rounds inside the borders, where all conditions hold, are run at once."""
+    body = f"x = f32[3,21,16] parameter(0)  {WINDOWS[what]}"
+    check(body.replace("{", "{{").replace("}", "}}"))
+    assert strips or what == "turned"
+
+
+@pytest.mark.parametrize("t", ["f32", "f64", "s32"])
+@pytest.mark.parametrize("op", ["add", "subtract", "multiply", "maximum", "minimum"])
+def test_operands_in_memory(op: str, t: str) -> None:
+    """Either operand is read where it is, also if the result is carried."""
+    b = LoopBuilder("k")
+    type = P(t)
+    x, w = (b.buffer(name, type, 300, BufferRole.OPERAND, n) for n, name in enumerate("xw"))
+    y = b.buffer("y", type, 300, BufferRole.OUTPUT)
+    opcode = Opcode(op)
+    with b.loop(300 // 16) as i, b.loop(16, LoopKind.LANES) as lane:
+        at = 16 * i + lane
+        double = b.compute(Opcode.ADD, type, [b.load(x, at)] * 2)
+        first = b.compute(opcode, type, [b.load(w, at), double])
+        second = b.compute(opcode, type, [first, b.load(w, at + 3)])
+        b.store(y, at, [second])
+    asm = Assembler()
+    KernelTables(asm, host_target()).stages(b.kernel)
+    for number in range(2):
+        assert f"pyjax_threaded_{op}.{t}.memory{number}" in asm.symbols
+    rng = np.random.default_rng(1)
+    arrays = [random_argument(Shape(type, (300,)), rng) for _ in range(2)]
+    check_same(b.kernel, arrays, any_nan=True)
+
+
+def test_loads_that_are_no_operands() -> None:
+    """What is used twice, is kept, or may be written meanwhile, is loaded."""
+    b = LoopBuilder("k")
+    x = b.buffer("x", P.F32, 64, BufferRole.OPERAND)
+    y = b.buffer("y", P.F32, 64, BufferRole.OUTPUT)
+    with b.loop(16, LoopKind.LANES) as lane:
+        twice, kept, late, one, other = (b.load(x, lane + n) for n in range(5))
+        b.store(y, lane, [b.compute(Opcode.ADD, P.F32, [twice, twice])])
+        b.store(y, lane + 16, [b.compute(Opcode.ADD, P.F32, [late, kept])])
+        both = [b.load(x, lane + 5), b.load(x, lane + 6)]
+        b.store(y, lane + 32, [b.compute(Opcode.ADD, P.F32, both)])
+        b.store(y, lane + 48, [one, other])
+    (loop,) = b.kernel.stages
+    assert isinstance(loop, Loop)
+    assert loads_of_operands(loop.body, [kept]) == {both[1]}

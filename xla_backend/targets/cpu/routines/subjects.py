@@ -34,6 +34,7 @@ from xla_backend.targets.cpu.routines import (
     threaded_elementwise,
     threaded_index,
     threaded_memory,
+    threaded_memory_operands,
     threaded_program,
     threaded_updates,
     transpose_shuffles,
@@ -72,6 +73,7 @@ _SUBJECTS = (
     threaded_index,
     threaded_conversions,
     threaded_memory,
+    threaded_memory_operands,
     threaded_program,
     threaded_updates,
 )

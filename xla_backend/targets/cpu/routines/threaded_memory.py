@@ -1,8 +1,8 @@
 """Handlers of threaded code that load and store, by where the lanes are in memory.
 
-Three operands say where an element is (`_address`): the slot of an address, the slot of the number
-of an element behind that, and bytes to add. Vectors have neighbouring elements, or such as are
-`apart` by some bytes, or one for each index of a vector (`gather`, `scatter`), or of a table
+Three operands say where an element is (`element_address`): the slot of an address, the slot of the
+number of an element behind that, and bytes to add. Vectors have neighbouring elements, or such as
+are `apart` by some bytes, or one for each index of a vector (`gather`, `scatter`), or of a table
 (`gather.table`). Lanes outside a mask, and what a condition (`if`) excludes, are not touched and
 loaded as zero. Elements are moved as they are in memory; the conversions between that and how
 values are in slots are in `threaded_conversions`, but for the commonest ones.
@@ -57,7 +57,9 @@ def _neighbours() -> Handlers:
             found[f"store.{name}"] = 4, partial(_store, size, lanes, False)
             found[f"store.{name}.if"] = 5, partial(_store, size, lanes, True)
         found[f"load.{size}.n"] = 5, partial(_load_some, size)
+        found[f"load.{size}.n.if"] = 6, partial(_load_some_if, size)
         found[f"store.{size}.n"] = 5, partial(_store_some, size)
+        found[f"store.{size}.n.if"] = 6, partial(_store_some_if, size)
     for t in CONVERTED:
         found[f"load.{t}"] = 4, partial(_load_one, t, False)
         found[f"load.{t}.if"] = 5, partial(_load_one, t, True)
@@ -68,7 +70,7 @@ def _neighbours() -> Handlers:
     return found
 
 
-def _address(h: Handler, size: int, first: int = 1) -> str:
+def element_address(h: Handler, size: int, first: int = 1) -> str:
     """The address that three operands say."""
     w = h.w
     at = w.gep(f"i{8 * size}", h.load(first, "ptr"), h.load(first + 1, "i64"))
@@ -83,14 +85,14 @@ def _readable(h: Handler, address: str, guard: int, size: int) -> str:
 
 
 def _load(size: int, lanes: int, guarded: bool, h: Handler) -> None:
-    address = _address(h, size)
+    address = element_address(h, size)
     if guarded:
         address = _readable(h, address, 4, size * lanes)
     _copy(h.w, h.slot(0), address, size * lanes)
 
 
 def _store(size: int, lanes: int, guarded: bool, h: Handler) -> None:
-    address, slot = _address(h, size), h.slot(0)
+    address, slot = element_address(h, size), h.slot(0)
     if not guarded:
         _copy(h.w, address, slot, size * lanes)
         return
@@ -100,18 +102,41 @@ def _store(size: int, lanes: int, guarded: bool, h: Handler) -> None:
 
 def _load_some(size: int, h: Handler) -> None:
     """Neighbours, so many times LANES of them."""
-    _copy_some(h.w, h.slot(0), _address(h, size), LANES * size, h.word(4))
+    _copy_some(h.w, h.slot(0), element_address(h, size), LANES * size, h.word(4))
+
+
+def _load_some_if(size: int, h: Handler) -> None:
+    """The same, or zeros: time and again the same ones."""
+    w, nbytes = h.w, LANES * size
+    address = _readable(h, element_address(h, size), 4, nbytes)
+    holds = h.load(4, "i1")
+    distance = w.pure(f"select i1 {holds}, i64 {nbytes}, i64 0", holds)
+    _copy_some(w, h.slot(0), address, nbytes, h.word(5), distance)
 
 
 def _store_some(size: int, h: Handler) -> None:
-    _copy_some(h.w, _address(h, size), h.slot(0), LANES * size, h.word(4))
+    _copy_some(h.w, element_address(h, size), h.slot(0), LANES * size, h.word(4))
 
 
-def _copy_some(w: FunctionWriter, target: str, source: str, nbytes: int, times: str) -> None:
-    """Copy so many times some bytes."""
+def _store_some_if(size: int, h: Handler) -> None:
+    address, slot = element_address(h, size), h.slot(0)
+    with h.w.if_(h.load(4, "i1")):
+        _copy_some(h.w, address, slot, LANES * size, h.word(5))
+
+
+def _copy_some(
+    w: FunctionWriter,
+    target: str,
+    source: str,
+    nbytes: int,
+    times: str,
+    distance: str | None = None,
+) -> None:
+    """Copy so many times some bytes, whose sources are so far apart; by default neighbours."""
     with w.loop(0, times, guard=False) as loop:
         place = w.imul(loop.index, nbytes)
-        at = w.gep("i8", target, place), w.gep("i8", source, place)
+        begin = place if distance is None else w.op("mul", "i64", loop.index, distance)
+        at = w.gep("i8", target, place), w.gep("i8", source, begin)
         for first in range(0, nbytes, _REGISTER):
             ty = vector("i8", min(nbytes, _REGISTER))
             _copy_one(w, ty, *[w.gep("i8", start, first) for start in at])
@@ -135,7 +160,7 @@ def _copy_one(w: FunctionWriter, ty: str, target: str, source: str) -> None:
 
 
 def _load_one(t: P, guarded: bool, h: Handler) -> None:
-    address = _address(h, t.byte_size)
+    address = element_address(h, t.byte_size)
     if guarded:
         address = _readable(h, address, 4, t.byte_size)
     raw = h.w.load(memory_type(t), address)
@@ -143,7 +168,7 @@ def _load_one(t: P, guarded: bool, h: Handler) -> None:
 
 
 def _store_one(t: P, guarded: bool, h: Handler) -> None:
-    address, value = _address(h, t.byte_size), h.load(0, register_type(t))
+    address, value = element_address(h, t.byte_size), h.load(0, register_type(t))
     raw = to_memory(h.w, t, 1, value)
     if not guarded:
         h.w.store(memory_type(t), raw, address)
@@ -154,11 +179,11 @@ def _store_one(t: P, guarded: bool, h: Handler) -> None:
 
 def _load_converted(t: P, h: Handler) -> None:
     """Neighbours, in the form of values."""
-    convert_from(h.w, t, h.slot(0), _address(h, t.byte_size), h.word(4))
+    convert_from(h.w, t, h.slot(0), element_address(h, t.byte_size), h.word(4))
 
 
 def _store_converted(t: P, h: Handler) -> None:
-    convert_to(h.w, t, _address(h, t.byte_size), h.slot(0), h.word(4))
+    convert_to(h.w, t, element_address(h, t.byte_size), h.slot(0), h.word(4))
 
 
 def convert_from(w: FunctionWriter, t: P, slot: str, memory: str, rounds: str) -> None:
@@ -207,7 +232,7 @@ def _both(h: Handler) -> None:
 
 def _load_masked(size: int, h: Handler) -> None:
     w, ty = h.w, vector(f"i{8 * size}", LANES)
-    address, slot = _address(h, size), h.slot(0)
+    address, slot = element_address(h, size), h.slot(0)
     zeros = w.module.constant_bytes(b"\0" * (LANES * size))
     for number, mask, some in _masks(h):
         place = w.imul(number, LANES * size)
@@ -220,7 +245,7 @@ def _load_masked(size: int, h: Handler) -> None:
 
 def _store_masked(size: int, h: Handler) -> None:
     w, ty = h.w, vector(f"i{8 * size}", LANES)
-    address, slot = _address(h, size), h.slot(0)
+    address, slot = element_address(h, size), h.slot(0)
     for number, mask, _ in _masks(h):
         place = w.imul(number, LANES * size)
         value = w.load(ty, w.gep("i8", slot, place))
@@ -276,14 +301,14 @@ def _store_reversed(size: int, h: Handler) -> None:
 
 def _last_of_first_lanes(h: Handler, size: int) -> str:
     """Where the last of the first LANES is: before them all."""
-    return h.w.gep("i8", _address(h, size), -(LANES - 1) * size)
+    return h.w.gep("i8", element_address(h, size), -(LANES - 1) * size)
 
 
 def _load_every_second(size: int, h: Handler) -> None:
     """Nothing beyond the last lane is read."""
     w, elem = h.w, f"i{8 * size}"
     ty = vector(elem, LANES)
-    address, slot = _address(h, size), h.slot(0)
+    address, slot = element_address(h, size), h.slot(0)
     picks = [*range(0, LANES, 2), *range(LANES + 1, 2 * LANES, 2)]
     with w.loop(0, h.word(4), guard=False) as loop:
         first = w.gep(elem, address, w.imul(loop.index, 2 * LANES))
@@ -295,7 +320,7 @@ def _store_pairs(size: int, h: Handler) -> None:
     """The lanes of two slots in turn."""
     w, elem = h.w, f"i{8 * size}"
     ty = vector(elem, LANES)
-    address, slots = _address(h, size, 2), (h.slot(0), h.slot(1))
+    address, slots = element_address(h, size, 2), (h.slot(0), h.slot(1))
     with w.loop(0, h.word(5), guard=False) as loop:
         a, b = (w.load(ty, w.gep(ty, slot, loop.index)) for slot in slots)
         for half in range(2):
@@ -321,7 +346,7 @@ def _apart() -> Handlers:
 
 def _load_apart(size: int, masked: bool, h: Handler) -> None:
     w, ty = h.w, f"i{8 * size}"
-    address, slot, distance = _address(h, size), h.slot(0), h.word(4)
+    address, slot, distance = element_address(h, size), h.slot(0), h.word(4)
     with w.loop(0, h.word(5), guard=False) as loop:
         lane = loop.index
         read = lambda: [w.load(ty, w.gep("i8", address, w.imul(lane, distance)))]
@@ -353,7 +378,7 @@ def is_in_mask(h: Handler, mask: int, lane: str) -> str:
 
 def _store_apart(size: int, masked: bool, h: Handler) -> None:
     w = h.w
-    address, slot, distance = _address(h, size), h.slot(0), h.word(4)
+    address, slot, distance = element_address(h, size), h.slot(0), h.word(4)
     with w.loop(0, h.word(5), guard=False) as loop:
         place = lambda: w.gep("i8", address, w.imul(loop.index, distance))
         _write(h, size, slot, loop.index, place, 6 if masked else None)
@@ -390,7 +415,7 @@ def _gather(size: int, index: str, masked: bool, h: Handler) -> None:
 
 
 def _by_table(size: int, masked: bool, h: Handler) -> None:
-    base, slot, table = _address(h, size), h.slot(0), h.word(4, "ptr")
+    base, slot, table = element_address(h, size), h.slot(0), h.word(4, "ptr")
     _gather_lanes(h, size, base, slot, table, "i32", 5, 6 if masked else None)
 
 

@@ -19,6 +19,13 @@ CONVERTED = (P.PRED, P.BF16)
 # are called.
 UPDATES = (Opcode.ADD, Opcode.MULTIPLY, Opcode.MAXIMUM, Opcode.MINIMUM)
 UPDATED = (P.F32, P.F64, P.S32, P.S64, P.U32, P.U64)
+# Operations of which one operand may be neighbours in memory, by type.
+_ARITHMETIC = (Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.MAXIMUM, Opcode.MINIMUM)
+OPERANDS_IN_MEMORY = {
+    P.F32: (*_ARITHMETIC, Opcode.DIVIDE),
+    P.F64: (*_ARITHMETIC, Opcode.DIVIDE),
+    P.S32: _ARITHMETIC,
+}
 # Bytes of elements and rows of square tiles; a row is a register at most.
 TILES = tuple((size, rows) for rows in (8, 16, 32) for size in ELEMENT_BYTES if rows * size <= 64)
 

@@ -67,3 +67,8 @@ def plain_name(opcode: Opcode, source: P, result: P) -> str:
     if opcode in _EXACT and source in _IN_F32:
         source = P.F32
     return f"{name}.{source.value}"
+
+
+def memory_operand_name(name: str, number: int) -> str:
+    """Of an operation in lanes of which operand `number` is neighbours in memory."""
+    return f"{name}.memory{number}"

@@ -47,6 +47,7 @@ from xla_backend.targets.cpu.routines.threaded_names import (
     value_bytes,
 )
 from xla_backend.targets.cpu.routines.threaded_operations import (
+    memory_operand_name,
     operation_name,
     plain_name,
 )
@@ -74,6 +75,8 @@ class KernelCode(LoopCode):
         super().__init__(asm, frame, pointers, target)
         self._zeros: set[Value] = set()
         self._guards: dict[Value, Value] = {}
+        # Loads that wait for the operation that reads what they would load.
+        self._waiting: dict[Value, Load] = {}
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -97,7 +100,19 @@ class KernelCode(LoopCode):
     def _load(self, s: Load) -> None:
         if s.guard is not None:
             self._guards[s.result] = s.guard
-        self.load(s)
+        if s.result in self.operand_loads and self._are_all_neighbours(s):
+            self._waiting[s.result] = s
+        else:
+            self.load(s)
+
+    def _are_all_neighbours(self, s: Load) -> bool:
+        """Whether all lanes of a load are neighbours, and all are to be read."""
+        return (
+            self.mask is None
+            and s.guard is None
+            and self.distance(s.index) == 1
+            and not self.lanes % lanes_at_once(s.result.type)
+        )
 
     # -- elementwise operations --------------------------------------------------------------------
 
@@ -119,6 +134,11 @@ class KernelCode(LoopCode):
         """An operation with one result, in as many lanes as its operands have."""
         lanes_of, env = self.lanes_of, self.env
         self.asm.operations += 1
+        if self._waiting:
+            for n, o in enumerate(operands):
+                if o in self._waiting:
+                    self._operate_on_memory(result, name, operands, n, cycles)
+                    return
         lanes = 1
         if lanes_of:
             for o in operands:
@@ -143,6 +163,21 @@ class KernelCode(LoopCode):
             size = value_bytes(result.type, lanes)
             slot = self.slot_here(size, uses) if self.reuses else self.frame.slot(size)
             self.run_early(slot, (name, slot, *words), uses, cycles)
+        self.bind(result, slot, lanes)
+
+    def _operate_on_memory(
+        self, result: Value, name: str, operands: Sequence[Value], number: int, cycles: float
+    ) -> None:
+        """An operation of two operands, of which one is neighbours in memory."""
+        s, other = self._waiting.pop(operands[number]), operands[1 - number]
+        lanes, size = self.lanes, s.buffer.element_type.byte_size
+        count = chunks(lanes, lanes_at_once(result.type))
+        words = (self.spread(other), *self.address(s.buffer, s.index, size), count)
+        slot = self._places.get(result)
+        if slot is None:
+            slot = self.new(result.type, lanes)
+        name = memory_operand_name(name, number)
+        self.emit(name, slot, *words, cycles=(cycles + 1) * count)
         self.bind(result, slot, lanes)
 
     def _clamp(self, s: Compute) -> None:
@@ -183,6 +218,9 @@ class KernelCode(LoopCode):
         self.bind(s.result, slot, self.lanes)
 
     def _in_range(self, s: InRange) -> None:
+        if s.result in self.holding:
+            self.bind(s.result, self.number(1))
+            return
         index = s.index - s.low
         if not self.varies(index):
             slot, number = self.uniform(index)

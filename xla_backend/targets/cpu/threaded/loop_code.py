@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from xla_backend.codegen.indices import index_element, step_of
@@ -33,13 +33,16 @@ from xla_backend.targets.cpu.threaded.code import chunks
 from xla_backend.targets.cpu.threaded.memory_code import MemoryCode
 from xla_backend.targets.cpu.threaded.strips import (
     Fold,
+    Interior,
     Needs,
     Update,
     folds_of,
-    lanes_of_rounds,
+    interior_of,
+    loads_of_operands,
     needs_of,
     outside_values,
     rounds_at_once,
+    rounds_inside,
     update_of,
 )
 
@@ -58,14 +61,17 @@ class _Strip(NamedTuple):
     Fields:
       rounds: how many.
       needs: of what they compute.
-      inner: the loop in lanes that is in each.
+      first, last: the first round that may be one of some, and the first one behind these.
+      interior: if each is a loop in lanes.
       folds: how all is put together that they carry.
       update: what they update, one after the other.
     """
 
     rounds: int
     needs: Needs
-    inner: Loop | None = None
+    first: int
+    last: int
+    interior: Interior | None = None
     folds: Sequence[Fold] = ()
     update: Update | None = None
 
@@ -86,6 +92,8 @@ class LoopCode(MemoryCode):
 
     Attributes:
       times: how often it runs, for one after the other.
+      operand_loads: what is loaded for one operation that can read it where it is.
+      holding: conditions that hold here.
     """
 
     def __init__(
@@ -93,6 +101,8 @@ class LoopCode(MemoryCode):
     ) -> None:
         super().__init__(asm, frame, pointers, target)
         self.times = 1.0
+        self.operand_loads: Collection[Value] = ()
+        self.holding: Collection[Value] = ()
         self._places: dict[Value, int] = {}  # where values go that somebody has a place for
 
     @abstractmethod
@@ -128,7 +138,8 @@ class LoopCode(MemoryCode):
         lanes, carries, var = self.lanes, loop.carries, loop.var
         step = self.steps[var] = step_of(loop)
         counter = self.frame.slot()
-        self.emit("constant", counter, 0)
+        strip = self._strip(loop)
+        self.emit("constant", counter, strip.first * step if strip is not None else 0)
         stop = self._stop(loop, step)
         phis = []
         begins = []
@@ -140,18 +151,28 @@ class LoopCode(MemoryCode):
             begins.append((phi, self.spread(c.init), size))
         self.copy_all(begins)
         rounds = _Rounds(loop, phis, counter, step, stop)
-        strip, done = self._strip(loop), Label()
+        done = Label()
         if strip is not None:
             self._rounds_at_once(rounds, strip)
-        left = var.extent if strip is None else var.extent % strip.rounds
+        left = var.extent if strip is None else var.extent - self._behind(strip)
         if left or loop.limits:
             self._rounds_in_turn(rounds, left, strip is not None, done)
         self.place(done)
+        if strip is not None and strip.first:
+            self._first_rounds(loop, strip.first)
         for c, phi in zip(carries, phis):
             self.is_set_here(phi)
             self.bind(c.result, phi, lanes)
             if c.next is not None:
                 self._places.pop(c.next, None)
+
+    def _first_rounds(self, loop: Loop, rounds: int) -> None:
+        """Rounds in front of those that were run at once: as they are independent, they come behind
+        them."""
+        del self.var_slots[loop.var]
+        for i in range(rounds):
+            self.var_numbers[loop.var] = i
+            self._body(loop.body, ())
 
     def _rounds_in_turn(self, r: _Rounds, rounds: float, has_begun: bool, done: Label) -> None:
         """Round after round: of a loop that `has_begun` those that are left."""
@@ -170,7 +191,7 @@ class LoopCode(MemoryCode):
             self.bind(c.phi, phi, lanes)
             if in_place and c.next is not None:
                 self._places[c.next] = phi
-        self.statements(loop.body)
+        self._body(loop.body, [c.next for c in carries if c.next is not None])
         sizes = [value_bytes(c.phi.type, lanes) for c in carries]
         nexts = [self.spread(c.next) for c in carries if c.next is not None]
         self.copy_all(list(zip(r.phis, nexts, sizes)))
@@ -179,6 +200,14 @@ class LoopCode(MemoryCode):
         else:
             self.emit("count", r.counter, r.step, var.extent * r.step, start)
         self.end()
+
+    def _body(self, statements: Sequence[Statement], kept: Sequence[Value]) -> None:
+        """The code of all statements of a loop, of which some values are kept."""
+        outer = self.operand_loads
+        if self.lanes > 1:
+            self.operand_loads = loads_of_operands(statements, kept)
+        self.statements(statements)
+        self.operand_loads = outer
 
     def _begin_rounds(self, r: _Rounds, start: Label) -> None:
         """The beginning of each round, or of some."""
@@ -219,19 +248,22 @@ class LoopCode(MemoryCode):
     def _strip(self, loop: Loop) -> _Strip | None:
         """Which rounds of a loop to run at once."""
         rounds = loop.var.extent
-        if rounds * self.times * self._scopes[-1].weight < _MANY:
+        runs = rounds * self.times * self._scopes[-1].weight
+        if runs < _MANY and runs * rounds_inside(loop.body) < _MANY:
             return None
         if self.vector_var is not None:
             return self._strip_of_lanes(loop, self.vector_var)
-        inner = lanes_of_rounds(loop)
-        if inner is not None:
+        interior = interior_of(loop)
+        if interior is not None:
+            inner, first, last, _ = interior
             needs = needs_of(inner.body)
-            at_once = rounds_at_once(needs.lane_bytes, inner.var.extent, rounds)
-            return _Strip(at_once, needs, inner) if at_once > 1 else None
+            at_once = rounds_at_once(needs.lane_bytes, inner.var.extent, last - first)
+            return _Strip(at_once, needs, first, last, interior) if at_once > 1 else None
         update = update_of(loop) if rounds >= _ALONE_AT_ONCE else None
         if update is None:
             return None
-        return _Strip(_ALONE_AT_ONCE, needs_of(update.before, update.kept()), None, (), update)
+        needs = needs_of(update.before, update.kept())
+        return _Strip(_ALONE_AT_ONCE, needs, 0, rounds, None, (), update)
 
     def _strip_of_lanes(self, loop: Loop, var: Var) -> _Strip | None:
         """The same of a loop that is itself in lanes."""
@@ -246,12 +278,16 @@ class LoopCode(MemoryCode):
         own = [fold.statement for fold in folds]
         needs = needs_of([s for s in loop.body if s not in own], [fold.value for fold in folds])
         at_once = rounds_at_once(needs.lane_bytes, self.lanes, loop.var.extent)
-        return _Strip(at_once, needs, None, folds) if at_once > 1 else None
+        return _Strip(at_once, needs, 0, loop.var.extent, None, folds) if at_once > 1 else None
+
+    def _behind(self, strip: _Strip) -> int:
+        """The number of the first round that is not run with others, behind those that are."""
+        return strip.first + (strip.last - strip.first) // strip.rounds * strip.rounds
 
     def _rounds_at_once(self, r: _Rounds, strip: _Strip) -> None:
         """As many rounds as can be run so many at once."""
         loop, at_once, step = r.loop, strip.rounds, r.step
-        together = loop.var.extent // at_once
+        together = (strip.last - strip.first) // at_once
         start, others = Label(), Label()
         last = 0
         if loop.limits:
@@ -261,9 +297,12 @@ class LoopCode(MemoryCode):
         if loop.limits:
             self.emit("jump_unless_positive", last, others)
         self._begin_rounds(r, start)
-        if strip.inner is not None:
-            self.statements([s for s in loop.body if s is not strip.inner])
-            self._lanes_loop(strip.inner, strip)
+        if strip.interior is not None:
+            inner = strip.interior.inner
+            self.statements([s for s in loop.body if s is not inner])
+            self.holding = strip.interior.holding
+            self._lanes_loop(inner, strip)
+            self.holding = ()
         elif strip.update is not None:
             self._update(r, strip, strip.update)
         else:
@@ -271,7 +310,7 @@ class LoopCode(MemoryCode):
         if loop.limits:
             self.emit("count_to", r.counter, at_once * step, last, start)
         else:
-            self.emit("count", r.counter, at_once * step, together * at_once * step, start)
+            self.emit("count", r.counter, at_once * step, self._behind(strip) * step, start)
         self.end()
         self.place(others)
 
@@ -287,12 +326,14 @@ class LoopCode(MemoryCode):
 
     def _thrifty(self, statements: Sequence[Statement], needs: Needs) -> None:
         """The code of statements, in which slots of what nobody needs any more are taken again."""
+        outer, self.operand_loads = self.operand_loads, needs.operand_loads
         self.reuse_slots(True)
         for s, last in zip(statements, needs.last):
             self.statements([s])
             for value in last:
                 self.release(value)
         self.reuse_slots(False)
+        self.operand_loads = outer
 
     def _fold(self, fold: Fold, phi: int, lanes: int, at_once: int) -> None:
         """Combine what some rounds have computed with what is carried, in their order."""
@@ -336,12 +377,13 @@ class LoopCode(MemoryCode):
         self.var_numbers[loop.var] = 0
         self.forget_lanes()
         self.count_in_lanes(True)
+        c = loop.combination
         if strip is None:
-            self.statements(loop.body)
+            kept = [v.next for v in loop.carries if v.next is not None]
+            self._body(loop.body, [*kept, *(c.values if c is not None else ())])
         else:
             self._thrifty(loop.body, strip.needs)
         self.count_in_lanes(False)
-        c = loop.combination
         slots = [self.spread(v) for v in c.values] if c is not None else []
         self.vector_var = None
         self.lanes = 1

@@ -120,10 +120,13 @@ class MemoryCode(IndexCode):
         size, lanes = buffer.element_type.byte_size, self.lanes
         words: tuple[Word, ...] = self.address(buffer, index, size)
         cycles = max(1.0, size * lanes / _REGISTER_BYTES)
-        if guard is None and lanes not in DIRECT_LANES and not lanes % LANES:
-            return _Instruction(f"{what}.{size}.n", (*words, chunks(lanes)), cycles)
         if lanes not in DIRECT_LANES:
-            raise NoThreadedCode(f"vectors of {lanes} lanes")
+            if lanes % LANES:
+                raise NoThreadedCode(f"vectors of {lanes} lanes")
+            if guard is None:
+                return _Instruction(f"{what}.{size}.n", (*words, chunks(lanes)), cycles)
+            words = (*words, self.env[guard], chunks(lanes))
+            return _Instruction(f"{what}.{size}.n.if", words, cycles)
         if guard is None:
             return _Instruction(f"{what}.{size}x{lanes}", words, cycles)
         return _Instruction(f"{what}.{size}x{lanes}.if", (*words, self.env[guard]), cycles)

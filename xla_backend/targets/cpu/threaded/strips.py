@@ -34,7 +34,11 @@ from xla_backend.kernels.ir import (
     Value,
     walk,
 )
-from xla_backend.targets.cpu.routines.threaded_memory_names import UPDATED, UPDATES
+from xla_backend.targets.cpu.routines.threaded_memory_names import (
+    OPERANDS_IN_MEMORY,
+    UPDATED,
+    UPDATES,
+)
 from xla_backend.targets.cpu.routines.threaded_names import (
     LANES,
     WIDE_LANES,
@@ -78,9 +82,24 @@ class Update(NamedTuple):
         return [self.value, *found]
 
 
-def lanes_of_rounds(loop: Loop) -> Loop | None:
-    """The loop in lanes that is all there is in the rounds of a loop, if these go on with the next
-    lanes."""
+class Interior(NamedTuple):
+    """Rounds of a loop that are loops in lanes, each of which goes on with the next lanes.
+
+    Fields:
+      inner: the loop in lanes.
+      first, last: the first one, and the first behind them.
+      holding: conditions that hold in all of them, if not in others.
+    """
+
+    inner: Loop
+    first: int
+    last: int
+    holding: Collection[Value]
+
+
+def interior_of(loop: Loop) -> Interior | None:
+    """The rounds of a loop that go on with the next lanes, if a loop in lanes is all there is in
+    them."""
     if not loop.body:
         return None
     *before, last = loop.body
@@ -88,7 +107,25 @@ def lanes_of_rounds(loop: Loop) -> Loop | None:
         return None
     if loop.carries or last.carries or not all(isinstance(s, Constant) for s in before):
         return None
-    return last if _goes_on(last.body, loop.var, last.var) else None
+    holding: list[InRange] = []
+    if not _goes_on(last.body, loop.var, last.var, holding):
+        return None
+    first, behind = 0, loop.var.extent
+    for s in holding:
+        begin, end = _rounds_within(s, loop.var)
+        first, behind = max(first, begin), min(behind, end)
+    if first >= behind or (holding and loop.limits):
+        return None
+    return Interior(last, first, behind, {s.result for s in holding})
+
+
+def _rounds_within(s: InRange, var: Var) -> tuple[int, int]:
+    """The rounds in which a condition holds whatever else it depends on."""
+    c = s.index.coefficient(var)
+    low, high = (s.index - Index({var: c})).bounds
+    if c < 0:
+        return 0, 0
+    return -((low - s.low) // c), (s.high - 1 - high) // c + 1
 
 
 def folds_of(loop: Loop, lanes: Var) -> list[Fold] | None:
@@ -151,10 +188,12 @@ class Needs(NamedTuple):
     Fields:
       last: for each statement the values that nothing uses behind it.
       lane_bytes: of the slots of one lane that are in use at the same time.
+      operand_loads: as `loads_of_operands` has them.
     """
 
     last: list[list[Value]]
     lane_bytes: int
+    operand_loads: Collection[Value]
 
 
 def needs_of(statements: Sequence[Statement], kept: Collection[Value] = ()) -> Needs:
@@ -181,7 +220,29 @@ def needs_of(statements: Sequence[Statement], kept: Collection[Value] = ()) -> N
         for v in mine:
             if v in inside:
                 size -= _bytes(v)
-    return Needs(last, most)
+    return Needs(last, most, loads_of_operands(statements, kept))
+
+
+def loads_of_operands(statements: Sequence[Statement], kept: Collection[Value]) -> set[Value]:
+    """What is loaded only for one operation that can read it where it is, and that is still there
+    then. Of each operation it is one operand at most."""
+    counts: dict[Value, int] = dict.fromkeys(kept, 1)
+    for s in statements:
+        for v in s.operands if s.__class__ is Compute else uses(s):  # type: ignore[attr-defined]
+            counts[v] = counts.get(v, 0) + 1
+    found: set[Value] = set()
+    loaded: set[Value] = set()
+    for s in statements:
+        if isinstance(s, Load):
+            if counts.get(s.result) == 1 and s.buffer.role is not BufferRole.REGISTERS:
+                loaded.add(s.result)
+        elif isinstance(s, Compute):
+            opcodes = OPERANDS_IN_MEMORY.get(s.result.type, ())
+            if s.opcode in opcodes and not isinstance(s.attributes, Contraction):
+                found.update([o for o in s.operands if o in loaded][-1:])
+        elif not isinstance(s, _IN_LANES):
+            loaded.clear()
+    return found
 
 
 def rounds_at_once(lane_bytes: int, lanes: int, rounds: int) -> int:
@@ -223,8 +284,12 @@ def _bytes(value: Value) -> int:
     return element_bytes(value.type) or 1
 
 
-def _goes_on(body: Sequence[Statement], var: Var, lanes: Var) -> bool:
-    """Whether each round of a loop does in its lanes what one with more lanes would do."""
+def _goes_on(
+    body: Sequence[Statement], var: Var, lanes: Var, holding: list[InRange] | None = None
+) -> bool:
+    """Whether each round of a loop does in its lanes what one with more lanes would do, where
+    conditions on the number of the round hold, which are added to `holding`; None: there may be
+    none."""
     if lanes.extent % WIDE_LANES:
         return False
     loaded: dict[Buffer, set[Index]] = {}
@@ -239,7 +304,9 @@ def _goes_on(body: Sequence[Statement], var: Var, lanes: Var) -> bool:
         if not isinstance(s, (Load, Store, IndexValue, InRange, If)):
             return False
         if not _is_next(s.index, var, lanes):
-            return False
+            if holding is None or not isinstance(s, InRange) or not _is_of_rounds(s, var, lanes):
+                return False
+            holding.append(s)
         if isinstance(s, Load | Store):
             if s.buffer.role is BufferRole.REGISTERS:
                 return False
@@ -250,6 +317,13 @@ def _goes_on(body: Sequence[Statement], var: Var, lanes: Var) -> bool:
             else:
                 stored[s.buffer] = s.index
     return all(loaded.get(buffer, {index}) == {index} for buffer, index in stored.items())
+
+
+def _is_of_rounds(s: InRange, var: Var, lanes: Var) -> bool:
+    """Whether a condition is the same in all lanes, and how it depends on the round is known."""
+    return all(
+        atom is var or (atom is not lanes and isinstance(atom, Var)) for atom in s.index.terms
+    )
 
 
 def _is_next(index: Index, var: Var, lanes: Var) -> bool:
@@ -263,3 +337,14 @@ def _is_next(index: Index, var: Var, lanes: Var) -> bool:
         elif isinstance(atom, QUOTIENTS) and not _is_next(atom.index, var, lanes):
             return False
     return own == lanes.extent * along
+
+
+def rounds_inside(statements: Sequence[Statement]) -> int:
+    """How often the innermost of statements run."""
+    most = 1
+    for s in statements:
+        if s.__class__ is Loop:
+            most = max(most, s.var.extent * rounds_inside(s.body))  # type: ignore[attr-defined]
+        elif s.__class__ is If:
+            most = max(most, rounds_inside(s.body))  # type: ignore[attr-defined]
+    return most
