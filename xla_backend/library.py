@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -18,6 +17,7 @@ from xla_backend.hlo.cost_analysis import analyze
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.verifier import verify
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.runtime.client import Device, ExecutionContext, LoadedExecutable
 from xla_backend.runtime.custom_calls import custom_calls_in
 from xla_backend.runtime.hlo_client import host_device

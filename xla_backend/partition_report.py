@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xla_backend.compile_options import CompileOptions
@@ -21,6 +20,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, assign_buffers
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.spmd.pipeline import prepare_and_partition
 from xla_backend.spmd.traffic import Transfer, transfers
 from xla_backend.targets.cpu.pipeline import build_pipeline as cpu_pipeline

@@ -6,7 +6,6 @@ Layer: api.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyjax.core.errors import fail
@@ -19,6 +18,7 @@ from pyjax.core.tree_util import (
     tree_unflatten,
 )
 from pyjax.lax.refs.access import addupdate
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

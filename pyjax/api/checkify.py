@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ from pyjax.lax.faults.operands import (
     nans,
     zero_divisors,
 )
+from xla_backend.process.light_dataclasses import dataclass
 
 user_checks: frozenset[ErrorCategory] = frozenset({FailedCheckError})
 nan_checks: frozenset[ErrorCategory] = frozenset({NaNError})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import xla_backend
@@ -46,6 +45,7 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target, find_target
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.module_source import ModuleSource
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.runtime.client import Device, LoadedExecutable
 from xla_backend.runtime.device_group import DeviceGroup
 from xla_backend.runtime.target_code import TargetCode

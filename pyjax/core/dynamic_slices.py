@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 from pyjax.core.errors import new_error
 from pyjax.core.trace import Tracer
 from pyjax.core.tree_util import register_pytree_node
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

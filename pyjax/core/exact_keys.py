@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.errors import UnhashableStaticError, new_error
+from xla_backend.process.light_dataclasses import METHODS
 from xla_backend.process.values import Value
 
 _Rule = Callable[[Any], Hashable]
@@ -198,7 +199,9 @@ def _of_record(value: Value) -> Hashable:
 
 
 def _is_generated(method: Any) -> bool:
-    """Whether the dataclass decorator wrote a method: it compiles them from text, in a function
-    of this name. (Programs may be compiled from text, too.)"""
+    """Whether a dataclass decorator wrote a method. The standard one compiles them from text, in a
+    function of this name. (Programs may be compiled from text, too.)"""
     code = getattr(method, "__code__", None)
-    return code is not None and code.co_qualname.startswith("__create_fn__.<locals>.")
+    if code is None:
+        return False
+    return code in METHODS or code.co_qualname.startswith("__create_fn__.<locals>.")

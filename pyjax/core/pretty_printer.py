@@ -7,8 +7,9 @@ printer", with a group's fit judged by the group alone). Layer: core.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from xla_backend.process.light_dataclasses import dataclass
 
 WIDTH = 80
 _COLORS = {"keyword": "\x1b[34m\x1b[1m", "type": "\x1b[35m", "name": "\x1b[1m"}

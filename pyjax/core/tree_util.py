@@ -21,6 +21,7 @@ from pyjax.core.pytree import PyTreeDef as PyTreeDef
 from pyjax.core.pytree import tree_flatten as tree_flatten
 from pyjax.core.pytree import tree_unflatten as tree_unflatten
 from pyjax.core.tree_nodes import is_node_type, node_type_of, parts_of, register_node
+from xla_backend.process.light_dataclasses import dataclass
 
 T = TypeVar("T", bound=type)
 KeyEntry = Any
@@ -31,7 +32,7 @@ IsLeaf = Callable[[Any], bool]
 # -- keys -----------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class SequenceKey:
     """Position in a list or tuple.
 
@@ -45,7 +46,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class DictKey:
     """Key of a dictionary.
 
@@ -59,7 +60,7 @@ class DictKey:
         return f"[{self.key!r}]"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class GetAttrKey:
     """Attribute of an object.
 
@@ -73,7 +74,7 @@ class GetAttrKey:
         return f".{self.name}"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class FlattenedIndexKey:
     """Position among the children of a type registered without keys.
 
@@ -627,7 +628,7 @@ def register_static(cls: T) -> T:
 
 
 @register_static
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Static:
     """A hashable value as a pytree without leaves: `jax.tree.static(value)`.
 

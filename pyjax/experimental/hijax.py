@@ -11,7 +11,6 @@ their arrays (a registered pytree does that), or mutable ones as `pyjax.new_ref`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pyjax.api.custom_jvp import custom_jvp
@@ -31,6 +30,7 @@ from pyjax.interpreters.hlo import lower_fun
 from pyjax.interpreters.rules import batching_rules, lowering_rules
 from pyjax.interpreters.tangents import Zero as Zero
 from pyjax.interpreters.tangents import is_undefined_primal as is_undefined_primal
+from xla_backend.process.light_dataclasses import dataclass
 
 _types: dict[type, Callable[[Any], AbstractValue]] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pyjax._config import options
@@ -43,6 +43,7 @@ from pyjax.sharding.splits import sharding_of
 from xla_backend.hlo.module import HloModule
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.lazy import lazy
+from xla_backend.process.light_dataclasses import dataclass
 
 # Programs made of ones with symbolic sizes, of all of them together.
 _INSTANCES = Budget("exported programs at sizes", entries=512, nbytes=64 << 20)

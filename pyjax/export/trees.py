@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from pyjax.core.errors import fail
 from pyjax.core.tree_nodes import node_type_of
 from pyjax.core.tree_util import PyTreeDef, tree_structure
 from pyjax.export.container import malformed
+from xla_backend.process.light_dataclasses import dataclass
 
 T = TypeVar("T")
 _MOST_NESTED = 150

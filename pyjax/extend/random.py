@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from pyjax.lax.random_generators import unsafe_rbg_prng_impl as unsafe_rbg_prng_
 from pyjax.lax.random_hashes import hash_pairs
 from pyjax.lax.random_hashes import threefry2x32_p as threefry2x32_p
 from pyjax.lax.random_keys import random_seed as random_seed
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ raise an error when they are called, which says what to use instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +17,7 @@ from pyjax.core import dtypes
 from pyjax.core.avals import AbstractToken, ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.jaxpr import ClosedJaxpr
+from xla_backend.process.light_dataclasses import dataclass
 
 
 class Type(str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ from pyjax.core.errors import fail
 from pyjax.lax.dot import remaining
 from pyjax.lax.dot_types import canonical_dot_dimensions
 from pyjax.lax.scaled_dot import repeated
+from xla_backend.process.light_dataclasses import dataclass
 
 Array = Any
 

@@ -11,7 +11,6 @@ static slices are clipped to the array, and integers out of bounds do not raise 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +25,7 @@ from pyjax.interpreters.staging import is_staging
 from pyjax.numpy import util
 from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative
 from xla_backend.process.bounded_cache import BoundedCache, Budget
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.process.values import Value
 
 

@@ -7,7 +7,6 @@ identity, and the lax reduction.  Functions that ignore nans live in nan_reducti
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from pyjax.numpy import util
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex
+from xla_backend.process.light_dataclasses import dataclass
 
 __all__ = [
     "all",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from pyjax.core.errors import new_error
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.gpu.cards import find_card
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyjax.parallel.clusters import Chip, Link
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

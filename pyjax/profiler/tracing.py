@@ -8,7 +8,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from pyjax.core.errors import fail
 from pyjax.profiler.formats import perfetto_trace, xspace
 from pyjax.profiler.recorder import begin, end
+from xla_backend.process.light_dataclasses import dataclass, field
 
 
 @dataclass

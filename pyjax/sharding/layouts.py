@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pyjax.core.avals import abstractify
 from pyjax.core.errors import fail, new_error
 from pyjax.sharding.shardings import Sharding
+from xla_backend.process.light_dataclasses import dataclass
 
 
 class _AutoLayout:

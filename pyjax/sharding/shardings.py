@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from pyjax.core.tree_util import tree_leaves
 from pyjax.sharding.mesh import AbstractMesh, Mesh, devices_in_context, entered_mesh
 from pyjax.sharding.partition_spec import UNCONSTRAINED, PartitionSpec
 from xla_backend.process.bounded_cache import BoundedCache, Budget, InternTable
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.device_group import device_group
 

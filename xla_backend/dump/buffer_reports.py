@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from xla_backend.dump.call_tree import peak_tree
 from xla_backend.hlo.instruction import Instruction
@@ -13,6 +12,7 @@ from xla_backend.hlo.printer import instruction_to_text
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind, BufferSlice
 from xla_backend.passes.buffer_values import BufferValues, Value
+from xla_backend.process.light_dataclasses import dataclass, field
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
+from xla_backend.process.light_dataclasses import dataclass, field
 
 
 @dataclass(slots=True)

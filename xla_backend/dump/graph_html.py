@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
 from xla_backend.dump.graph_nodes import Box, GraphOptions, boxes, drawn_computations
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
+from xla_backend.process.light_dataclasses import dataclass
 
 _LINE, _CHARACTER, _GAP_X, _GAP_Y, _MARGIN = 15, 7, 24, 44, 12
 

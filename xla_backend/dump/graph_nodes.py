@@ -6,7 +6,6 @@ Constants that are scalars (or spread from one) are no boxes: they appear in the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from xla_backend.hlo.attribute_text import attribute_texts
 from xla_backend.hlo.instruction import Computation, Instruction
@@ -14,6 +13,7 @@ from xla_backend.hlo.literal_text import literal_text
 from xla_backend.hlo.module import HloModule, source_places
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.source_tables import place_lines
+from xla_backend.process.light_dataclasses import dataclass
 
 _LONGEST_ATTRIBUTES = 80
 

@@ -8,12 +8,12 @@ import re
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from xla_backend.debug_options import FlagError
 from xla_backend.dump_options import DumpOptions
 from xla_backend.hlo.errors import HloError
+from xla_backend.process.light_dataclasses import dataclass, field
 
 # Text that is no use between other lines.
 _FILES_ONLY = (".dot", ".html", ".url", ".debug_options")

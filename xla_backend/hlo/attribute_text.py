@@ -9,7 +9,6 @@ computations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -75,6 +74,7 @@ from xla_backend.hlo.attributes import (
     WindowAttributes,
 )
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.process.light_dataclasses import dataclass
 
 REQUIRED: Any = object()
 

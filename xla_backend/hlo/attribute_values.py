@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.text_cursor import WORD as WORD_PATTERN
 from xla_backend.hlo.text_cursor import Cursor, quote
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

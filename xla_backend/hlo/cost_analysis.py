@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_rules_contractions import window_output_size
+from xla_backend.process.light_dataclasses import dataclass
 
 _POINTER_BYTES = 8
 _FREE = frozenset(

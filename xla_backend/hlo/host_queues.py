@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from xla_backend.hlo.errors import RuntimeFailure
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.light_dataclasses import dataclass, field
 
 Leaves = Sequence[np.ndarray]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +11,7 @@ from xla_backend.hlo.name_uniquer import NameUniquer
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.source_tables import SourcePlace, SourceTables
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.process.values import Value
 
 # What may call computations.

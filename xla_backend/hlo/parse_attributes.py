@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from xla_backend.hlo.annotation_text import ANNOTATIONS, is_braced, read_backend_config
@@ -23,6 +22,7 @@ from xla_backend.hlo.instruction import NO_METADATA, Computation, OpMetadata
 from xla_backend.hlo.op_metadata import read_metadata
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.text_cursor import Cursor, unescape
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(slots=True)

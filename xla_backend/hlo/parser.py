@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass, field
 
 from xla_backend.hlo.async_text import (
     EXECUTION_THREAD,
@@ -35,6 +34,7 @@ from xla_backend.hlo.parse_header import apply_header_attribute
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.shape_inference import infer_shape
 from xla_backend.hlo.text_cursor import MAX_NESTING, Cursor
+from xla_backend.process.light_dataclasses import dataclass, field
 
 _SIMPLE_OPERANDS = re.compile(
     r"\(\s*(?:%?[A-Za-z_][\w.\-]*(?:\s*,\s*(?:/\*index=\d+\*/\s*)?%?[A-Za-z_][\w.\-]*)*)?\s*\)",

@@ -8,7 +8,7 @@ module; without them constants of more than 10 elements are `{...}`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xla_backend.hlo.annotation_text import ANNOTATIONS, config_text
 from xla_backend.hlo.async_text import (
@@ -36,6 +36,7 @@ from xla_backend.hlo.op_metadata import metadata_text, tables_text
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parse_header import AFTER_LAYOUT, BEFORE_LAYOUT
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ attributes and origin_recovery_table, domains.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.module import HloModule
@@ -16,6 +15,7 @@ from xla_backend.hlo.proto_module import module_from_message, module_to_message
 from xla_backend.hlo.proto_schema import SCHEMA
 from xla_backend.hlo.proto_values import literal_from_message, literal_to_message
 from xla_backend.hlo.proto_wire import Message, ProtoError
+from xla_backend.process.light_dataclasses import dataclass
 
 __all__ = [
     "ProtoError",

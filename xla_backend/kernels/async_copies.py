@@ -4,12 +4,12 @@ them: what they write is nobody's until the thread has waited for them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from xla_backend.kernels.ir import Buffer
+from xla_backend.process.light_dataclasses import dataclass
 
 # Who makes accesses, and where: the interpreter's business.
 Accesses = TypeVar("Accesses")

@@ -8,12 +8,12 @@ waits has its next turn when another one has done something. Where all wait, the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from xla_backend.kernels.ir import HANDOVERS, Barrier, Statement, walk
 from xla_backend.kernels.races import KernelRunError
+from xla_backend.process.light_dataclasses import dataclass, field
 
 # Where a block may leave the turn to another one.
 MEETINGS = (Barrier, *HANDOVERS)

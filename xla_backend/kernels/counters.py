@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from typing import TypeGuard
 
@@ -54,6 +53,7 @@ from xla_backend.kernels.warp_accesses import (
     threads_at_once,
     ways,
 )
+from xla_backend.process.light_dataclasses import dataclass, field
 
 
 class BankConflictError(KernelRunError):

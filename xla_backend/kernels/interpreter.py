@@ -19,7 +19,6 @@ threads or rounds whose order is left open. What a kernel asks of a GPU can be c
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -85,6 +84,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP, multiply_add
 from xla_backend.kernels.races import Axis, KernelRunError
+from xla_backend.process.light_dataclasses import dataclass
 
 GridOrder = Callable[[int], Iterable[int]]
 _WITH_RESULT = (Compute, Load, Constant, IndexValue, InRange, Shuffle)

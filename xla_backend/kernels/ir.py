@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from xla_backend.hlo.attributes import Attributes
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.index import Index, Parameter, Var
+from xla_backend.process.light_dataclasses import dataclass, field
 
 
 class Value:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import (
     DimensionsAttributes,
@@ -41,6 +40,7 @@ from xla_backend.passes.score_streams import (
     operands_of,
     scores_of,
 )
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

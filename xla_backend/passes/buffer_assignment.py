@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import enum
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.buffer_values import BufferSet, BufferValues, values_of
 from xla_backend.passes.fusion_records import epilogue_record
+from xla_backend.process.light_dataclasses import dataclass, field
 
 ALIGNMENT = 64
 

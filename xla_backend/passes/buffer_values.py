@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import bisect
 import enum
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.passes.buffer_sharing import SharingRules, in_place_operands
 from xla_backend.passes.fusion_rules import FREE_ALIASES
+from xla_backend.process.light_dataclasses import dataclass
 
 
 class Value:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.emit import Emit
 from xla_backend.passes.lanes import Dims, Lanes, confined, mask_of
 from xla_backend.passes.patterns import binary_reducer, dims_of, is_splat
 from xla_backend.passes.while_carries import add_carries, is_plain
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

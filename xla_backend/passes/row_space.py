@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import DimensionsAttributes, GatherAttributes
 from xla_backend.hlo.instruction import Computation, Instruction
@@ -19,6 +18,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.fusion_rules import ELEMENTWISE, cost_of
 from xla_backend.process.lazy import lazy
+from xla_backend.process.light_dataclasses import dataclass
 
 # Where an instruction is needed: at each element of a row, once for the row, at some computed
 # element of the row, or anywhere else.

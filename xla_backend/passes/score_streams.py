@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import (
     FusionAttributes,
@@ -26,6 +25,7 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.passes.dots import dot_sizes
 from xla_backend.passes.fusion_rules import ELEMENTWISE
 from xla_backend.passes.patterns import binary_reducer, depend_on_any, splat_value
+from xla_backend.process.light_dataclasses import dataclass
 
 MOVES = frozenset({Opcode.RESHAPE, Opcode.TRANSPOSE})
 CONVERTED = MOVES | {Opcode.CONVERT}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from xla_backend.passes.base import HloPass
 from xla_backend.passes.emit import Emit, adopt
 from xla_backend.passes.fusion_rules import ELEMENTWISE
 from xla_backend.passes.sort_keys import sort_keys
+from xla_backend.process.light_dataclasses import dataclass
 
 P = PrimitiveType
 _STRICT = {ComparisonDirection.LT: False, ComparisonDirection.GT: True}

@@ -4,11 +4,11 @@ another."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.process.light_dataclasses import dataclass
 
 _ORDERED = {ComparisonDirection.LT: False, ComparisonDirection.GT: True}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xla_backend.hlo.attributes import DotAttributes
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
@@ -19,6 +17,7 @@ from xla_backend.passes.while_stacks import (
     visits_every_row,
 )
 from xla_backend.passes.while_trip_count import InductionVariable, induction_variable
+from xla_backend.process.light_dataclasses import dataclass
 
 _MIN_TRIPS = 4
 _MIN_SUM_BYTES = 128 << 10  # smaller sums stay close to the core

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.patterns import splat_value
 from xla_backend.passes.while_trip_count import InductionVariable
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import CompareAttributes, ComparisonDirection
 from xla_backend.hlo.cost_analysis import known_trip_count
@@ -11,6 +10,7 @@ from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import HloPass
 from xla_backend.passes.patterns import splat_value
+from xla_backend.process.light_dataclasses import dataclass
 
 _FLIPPED = {
     ComparisonDirection.LT: ComparisonDirection.GT,

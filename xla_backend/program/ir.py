@@ -9,7 +9,6 @@ assigned to it (`build`), and never changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import chain
 from types import MappingProxyType
 
@@ -18,6 +17,7 @@ import numpy as np
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.topology import ALONE, Topology
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.program.steps import (
     ALIGNMENT,
     CONTEXT_SIZE,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.lower import lower
 from xla_backend.kernels.ir import Kernel
 from xla_backend.passes.fusion_records import record_text
+from xla_backend.process.light_dataclasses import dataclass
 
 
 class Scheduler(Protocol):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import Attributes
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.monoids import identity_of
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.spmd.combiners import joining
 from xla_backend.spmd.exchange import PartBuilder
 from xla_backend.spmd.factors import Factors

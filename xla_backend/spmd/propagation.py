@@ -18,10 +18,10 @@ first. Those of others are open until then, and what they have got meanwhile mak
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.spmd.custom import rule_of
 from xla_backend.spmd.factor_rules import factors_of
 from xla_backend.spmd.factors import Factors, choose, make_consistent, take_strays

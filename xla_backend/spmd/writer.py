@@ -4,7 +4,6 @@ are cut."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from xla_backend.hlo.attributes import (
     Attributes,
@@ -17,6 +16,7 @@ from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.literal import Literal
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.spmd.annotations import sharding_of
 from xla_backend.spmd.custom import (
     PartitioningRule,

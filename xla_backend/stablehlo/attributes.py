@@ -6,11 +6,11 @@ attribute). The rest are the classes here. `attribute_text` in printer_attribute
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.stablehlo.types import ScalarType, TensorType, Type
 
 _I64: Final = ScalarType("i64")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.process.light_dataclasses import dataclass
 
 P = PrimitiveType
 

@@ -6,8 +6,7 @@ counting where the region around it stopped. A suggested name that is taken gets
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.stablehlo.attributes import DenseAttribute
 from xla_backend.stablehlo.ir import Operation, Region, Value
 from xla_backend.stablehlo.op_table import RESULT_NAMES

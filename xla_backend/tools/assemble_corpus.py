@@ -14,12 +14,12 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.compile_target import Target
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, TRIPLE
 from xla_backend.targets.gpu.compiler import generate
 from xla_backend.targets.gpu.ptxas import Resources

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from xla_backend.process.light_dataclasses import dataclass
 
 _WORST_SHOWN = 5
 

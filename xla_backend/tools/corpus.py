@@ -11,7 +11,6 @@ import argparse
 import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from xla_backend.process.lazy import lazy
+from xla_backend.process.light_dataclasses import dataclass
 
 # Short name of a text -> its key in the metadata.
 TEXTS = {"hlo": "hlo.txt", "stablehlo": "stablehlo.mlir", "opt": "opt_hlo.txt"}

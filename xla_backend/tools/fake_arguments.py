@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
@@ -25,6 +24,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.process.light_dataclasses import dataclass
 
 _FLOAT_RANGE = (-0.5, 0.5)
 _INTEGER_RANGE = (-50, 50)

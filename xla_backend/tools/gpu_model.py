@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.kernels.counters import KernelCounters, Traffic
 from xla_backend.library import compile
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.emulator import EmulatorExecutable
 from xla_backend.targets.gpu.analysis import ProgramAnalysis
 from xla_backend.targets.gpu.architectures import ARCHITECTURES

@@ -15,7 +15,6 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import module_to_text
 from xla_backend.hlo.verifier import verify
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.custom_calls import custom_calls_in, find_custom_call
 from xla_backend.runtime.hlo_client import host_device

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,6 +37,7 @@ from pyjax.lax.faults.messages import where_text
 from pyjax.lax.indexing.slicing import dynamic_index_in_dim
 from pyjax.lax.random_keys import random_unwrap
 from pyjax.lax.reduce import argmax
+from xla_backend.process.light_dataclasses import dataclass
 
 # -- exceptions ------------------------------------------------------------------------------------
 

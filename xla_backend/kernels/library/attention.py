@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -52,6 +51,7 @@ from xla_backend.kernels.library.score_places import above, below, kept, only, p
 from xla_backend.kernels.matrix_tiles import WARP
 from xla_backend.passes.attention_fusion import Attention, attention_in, contracted
 from xla_backend.passes.dots import operand_dimensions
+from xla_backend.process.light_dataclasses import dataclass
 
 P = PrimitiveType
 _SHARED_BYTES = 48 << 10

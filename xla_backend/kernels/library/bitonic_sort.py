@@ -13,7 +13,7 @@ that mirror each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -33,6 +33,7 @@ from xla_backend.kernels.library.places import (
     power_of_two,
 )
 from xla_backend.kernels.library.rows import Rows
+from xla_backend.process.light_dataclasses import dataclass
 
 P = PrimitiveType
 _MOST_THREADS = 512

@@ -9,7 +9,6 @@ and features the columns; where it has neighbouring pixels, the other way round.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xla_backend.hlo.attributes import ConvolutionAttributes
 from xla_backend.hlo.instruction import Instruction
@@ -22,6 +21,7 @@ from xla_backend.kernels.ir import Kernel, Value
 from xla_backend.kernels.library.dots import FEW, SMALL, Build, Product, finish_of, product_in
 from xla_backend.kernels.library.factors import Sizes, factor
 from xla_backend.kernels.library.recipes import Recipe, recipe_for
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

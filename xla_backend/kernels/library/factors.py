@@ -9,7 +9,6 @@ whatever is computed on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xla_backend.hlo.instruction import Instruction
@@ -20,6 +19,7 @@ from xla_backend.kernels.from_hlo.elemental import ElementalEmitter, Indices
 from xla_backend.kernels.index import QUOTIENTS, ZERO, Atom, Index
 from xla_backend.kernels.ir import Buffer, Load, LoopKind, Value, walk
 from xla_backend.kernels.library.recipes import Recipe
+from xla_backend.process.light_dataclasses import dataclass
 
 _ACCESS_BYTES = 16
 # Of what is copied beside the threads.

@@ -23,7 +23,6 @@ the machine makes them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xla_backend.hlo.instruction import Instruction
@@ -37,6 +36,7 @@ from xla_backend.kernels.library.matrix_product import Finish, add_up
 from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.lines import LINE, PIECE
 from xla_backend.kernels.matrix_tiles import GROUP, GROUP_ROWS, group_place, group_registers
+from xla_backend.process.light_dataclasses import dataclass
 
 _ALIGNED_BYTES = 16
 _BAND = 8  # columns of blocks

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.builder import LoopBuilder
@@ -35,6 +34,7 @@ from xla_backend.kernels.ir import CONTRACTED, Buffer, BufferRole, LoopKind, Val
 from xla_backend.kernels.library.factors import Factor, Part, SharedBlock, Sizes, fill
 from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.matrix_tiles import LAYOUTS, WARP
+from xla_backend.process.light_dataclasses import dataclass
 
 _FINISHING_THREADS = 256
 _UNROLLED_DEPTH = 4

@@ -10,7 +10,6 @@ by four more, so that neighbours are written to neighbouring places. All steps a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from xla_backend.kernels.library.places import THREADS, guard_of
 from xla_backend.kernels.library.rows import Rows
 from xla_backend.kernels.library.scan_parts import WARP, Part, Scanned
 from xla_backend.kernels.library.scans import Group, scan
+from xla_backend.process.light_dataclasses import dataclass
 
 P = PrimitiveType
 RADIX_TYPES = frozenset(

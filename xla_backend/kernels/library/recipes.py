@@ -9,7 +9,7 @@ recipe, so that results do not depend on what a machine drops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xla_backend.hlo.attributes import Precision, ReducePrecisionAttributes
 from xla_backend.hlo.errors import UnimplementedError
@@ -17,6 +17,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.builder import LoopBuilder
 from xla_backend.kernels.ir import Value
+from xla_backend.process.light_dataclasses import dataclass
 
 P = PrimitiveType
 Shape = tuple[int, int, int]

@@ -4,7 +4,6 @@ of a warp hold in registers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
@@ -13,6 +12,7 @@ from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import BufferRole, LoopKind, ShuffleMode, Value
 from xla_backend.kernels.library.places import guard_of
 from xla_backend.kernels.library.rows import Rows
+from xla_backend.process.light_dataclasses import dataclass
 
 WARP = 32
 # Neighbouring elements of one thread.

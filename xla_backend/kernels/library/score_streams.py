@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,6 +57,7 @@ from xla_backend.kernels.library.score_places import above, kept, only, places_o
 from xla_backend.kernels.matrix_tiles import WARP
 from xla_backend.passes.dots import dot_sizes, operand_dimensions
 from xla_backend.passes.score_streams import MOVES, Stream, is_widened, streams_in
+from xla_backend.process.light_dataclasses import dataclass
 
 P = PrimitiveType
 _SHARED_BYTES = 48 << 10

@@ -13,8 +13,6 @@ Where neighbours in the sum are neighbours in memory, so are the parts; else row
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.elemental import ElementalEmitter
 from xla_backend.kernels.index import Index
@@ -23,6 +21,7 @@ from xla_backend.kernels.library.factors import Factor, Sizes, factor_element
 from xla_backend.kernels.library.matrix_product import Finish, add_up, multiply_add
 from xla_backend.kernels.library.recipes import Recipe, convert
 from xla_backend.kernels.matrix_tiles import WARP
+from xla_backend.process.light_dataclasses import dataclass
 
 # So many elements of a row are on their way to a thread at once.
 AT_ONCE = 4

@@ -9,12 +9,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xla_backend.kernels.index import Index, Var
 from xla_backend.kernels.ir import If, Kernel, Loop, LoopKind, Statement, Store
 from xla_backend.kernels.schedule.copying import live, replace_atoms
 from xla_backend.kernels.schedule.splitting import ScheduleError, divide, path_to, replace
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(slots=True)

@@ -15,7 +15,6 @@ A lone reduction is the case of one walk and one store. Nothing is changed here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xla_backend.kernels.index import Atom, Index, Var, delinearize
@@ -36,6 +35,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.kernels.schedule.copying import operands_of
 from xla_backend.kernels.schedule.dependence import results_of
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(eq=False, slots=True)

@@ -16,7 +16,6 @@ tile, conditions of the accesses say which of them are made.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xla_backend.hlo.opcode import Opcode
@@ -42,6 +41,7 @@ from xla_backend.kernels.schedule.collapsing import nest_of
 from xla_backend.kernels.schedule.copying import Copy, live, operands_of
 from xla_backend.kernels.schedule.dependence import divided, mentions, needed
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
+from xla_backend.process.light_dataclasses import dataclass
 
 _KNOWN = (*PURE, Store)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from xla_backend.kernels.index import Atom, Index, Var, constant
 from xla_backend.kernels.ir import BODIES, If, Kernel, Loop, Statement
 from xla_backend.kernels.schedule.copying import Copy
+from xla_backend.process.light_dataclasses import dataclass
 
 
 class ScheduleError(ValueError):

@@ -16,13 +16,13 @@ before each vector.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xla_backend.kernels.index import Index, Var, constant
 from xla_backend.kernels.ir import If, Kernel, Loop, LoopKind, Statement
 from xla_backend.kernels.schedule.copying import Copy, interleaved, live
 from xla_backend.kernels.schedule.dependence import divided
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
+from xla_backend.process.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

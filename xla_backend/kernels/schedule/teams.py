@@ -26,7 +26,6 @@ neighbouring rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xla_backend.hlo.opcode import Opcode
@@ -60,6 +59,7 @@ from xla_backend.kernels.schedule.copying import Copy, combined, live
 from xla_backend.kernels.schedule.dependence import mentions, read, written
 from xla_backend.kernels.schedule.row_nests import RowNest, Walk, row_nest_of, walked_at
 from xla_backend.kernels.schedule.splitting import ScheduleError, replace
+from xla_backend.process.light_dataclasses import dataclass
 
 # Statements of a loop over parts that are worth code of their own.
 _MOST_UNROLLED = 256

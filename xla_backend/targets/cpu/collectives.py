@@ -13,7 +13,6 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from xla_backend.hlo.errors import UnimplementedError
@@ -24,6 +23,7 @@ from xla_backend.kernels.ir import Kernel
 from xla_backend.llvm.bytes import clear_bytes, copy_bytes
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.program.ir import Collective, Program, all_steps, launched_buffers
 from xla_backend.runtime.processes.identity import Site
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, is_inline

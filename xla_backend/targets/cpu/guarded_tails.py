@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xla_backend.kernels.ir import (
     Compute,
@@ -15,6 +14,7 @@ from xla_backend.kernels.ir import (
     Store,
     Value,
 )
+from xla_backend.process.light_dataclasses import dataclass
 
 _VALUES = (Compute, Constant, IndexValue, InRange, Load)
 

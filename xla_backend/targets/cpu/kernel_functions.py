@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xla_backend.kernels.ir import (
     Buffer,
@@ -14,6 +13,7 @@ from xla_backend.kernels.ir import (
 )
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.program.ir import launched_buffers, passed_buffers
 from xla_backend.targets.cpu.emitter import KernelEmitter
 from xla_backend.targets.cpu.held_kernels import HeldKernelEmitter

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from xla_backend.kernels.index import QUOTIENTS, Index, Parameter, Var
@@ -45,6 +44,7 @@ from xla_backend.kernels.schedule.splitting import divide, replace
 from xla_backend.kernels.schedule.tiles import tile, transposed_loads
 from xla_backend.kernels.schedule.turns import vectorise_in_turns
 from xla_backend.llvm.target import TargetInfo
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.long_columns import GROUP_ROWS, reduce_long_columns
 from xla_backend.targets.cpu.short_row_reads import row_length, row_reads

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xla_backend.emitted_kernel import KernelLaunch
 from xla_backend.hlo.cost_analysis import CostAnalysis
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.program.ir import (
     Call,
     Copy,

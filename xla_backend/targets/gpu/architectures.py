@@ -6,10 +6,9 @@ Programming Guide.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.errors import UnimplementedError
+from xla_backend.process.light_dataclasses import dataclass
 
 WARP = 32
 MOST_BLOCKS = 2**31 - 1

@@ -6,7 +6,8 @@ Rates are those of dense arithmetic at the boost clock; no card keeps them up fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from xla_backend.process.light_dataclasses import dataclass
 
 _GB = 10**9
 _MIB = 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xla_backend.codegen.indices import is_narrow
 from xla_backend.kernels.ir import (
@@ -21,6 +20,7 @@ from xla_backend.kernels.ir import (
 from xla_backend.kernels.lines import PIECE
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.program.ir import Launch, Program, all_steps, launched_buffers
 from xla_backend.targets.gpu.access import WIDEST, pointer_type
 from xla_backend.targets.gpu.architectures import Architecture

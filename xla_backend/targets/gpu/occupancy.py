@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 
 # Registers of a warp lie in one of the four parts of a multiprocessor, and come by 256.

@@ -5,7 +5,7 @@ and a small model of time, for where nothing can be measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.kernels.library.dots import FEW
@@ -15,6 +15,7 @@ from xla_backend.kernels.library.matrix_product import Tiling
 from xla_backend.kernels.library.recipes import Recipe
 from xla_backend.kernels.library.skinny_product import AT_ONCE, SkinnyTiling
 from xla_backend.kernels.lines import LINE
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.targets.gpu.architectures import WARP, Architecture
 
 

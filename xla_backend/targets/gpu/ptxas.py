@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from importlib.util import find_spec
 from json import dumps, loads
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from xla_backend.persistent import store
 from xla_backend.persistent.settings import cache_settings
+from xla_backend.process.light_dataclasses import dataclass
 
 VARIABLE = "PYJAX_PTXAS"
 _NAME = "ptxas.exe" if os.name == "nt" else "ptxas"

@@ -10,13 +10,13 @@ over all that there are. How many blocks a grid has is the device's business: th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from xla_backend.codegen.indices import is_narrow
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel, Loop, Statement
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.program.ir import (
     Call,
     Copy,

@@ -8,9 +8,9 @@ the bytes and operations that there are no ways around would take at the card's 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xla_backend.kernels.warp_accesses import SECTOR
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.targets.gpu.architectures import ARCHITECTURES, WARP
 from xla_backend.targets.gpu.cards import Card
 from xla_backend.targets.gpu.occupancy import Occupancy, occupancy

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -51,6 +51,7 @@ from xla_backend.kernels.ir import (
 from xla_backend.kernels.lines import LINE
 from xla_backend.kernels.matrix_tiles import GROUP
 from xla_backend.kernels.warp_accesses import SECTOR
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.gpu.access_counts import bank_passes, requests, sectors
 from xla_backend.targets.gpu.architectures import WARP
 

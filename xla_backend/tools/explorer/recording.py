@@ -10,7 +10,7 @@ import difflib
 import linecache
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from xla_backend.emitted_kernel import EmittedKernel
@@ -21,6 +21,7 @@ from xla_backend.hlo.printer import LONG, PrintOptions, computation_to_text
 from xla_backend.hlo.source_tables import SourcePlace, place_lines
 from xla_backend.passes.base import PassRun
 from xla_backend.passes.fusion import control_flow_computations
+from xla_backend.process.light_dataclasses import dataclass, field
 
 # Lines of a source file shown around those that the program comes from.
 _CONTEXT = 12

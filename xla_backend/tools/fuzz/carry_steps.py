@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.tools.fuzz.control_steps import Grow, next_carry, unknown_start, updated_row
 from xla_backend.tools.fuzz.reducers import comparator, monoid
 from xla_backend.tools.fuzz.scope import ARRAYS, INTEGERS, MATH_FLOATS, NUMBERS, WIDE_FLOATS, Scope

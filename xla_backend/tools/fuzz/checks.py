@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.module import HloModule
@@ -14,6 +14,7 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.printer import CANONICAL, computation_to_text, module_to_text
 from xla_backend.hlo.verifier import verify
 from xla_backend.passes.buffer_assignment import BufferAssignment, assign_buffers
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.executable import CpuExecutable

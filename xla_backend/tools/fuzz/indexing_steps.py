@@ -6,13 +6,12 @@ dimensions of the indices, and which windows keep; a `_Plan` draws that once, fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xla_backend.hlo.attributes import GatherAttributes, ScatterAttributes
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.tools.fuzz.reducers import binary_computation, combiner
 from xla_backend.tools.fuzz.scope import ARRAYS, FLOATS, INTEGERS, Scope
 

@@ -9,7 +9,6 @@ lanes, must see who else looks at them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode as O
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.tools.fuzz.control_steps import Grow, unknown_start
 from xla_backend.tools.fuzz.reducers import binary_computation, monoid
 from xla_backend.tools.fuzz.scope import INTEGERS, MATH_FLOATS, Scope

@@ -12,7 +12,6 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from types import CodeType, FunctionType
 
 from xla_backend.passes import (
@@ -30,6 +29,7 @@ from xla_backend.passes import (
     while_loop_simplifier,
     while_trip_count,
 )
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.tools.fuzz.checks import Failure, check_passes
 from xla_backend.tools.fuzz.program import generate
 from xla_backend.tools.fuzz.workers import check_all

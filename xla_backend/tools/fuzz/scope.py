@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType as P
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.tools.fuzz.data import random_array
 
 T = TypeVar("T")

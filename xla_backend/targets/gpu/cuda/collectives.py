@@ -8,7 +8,6 @@ each on its member's stream. So nothing waits for a call that another thread has
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from xla_backend.hlo.exchanges import rows_within
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.topology import Topology
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.program.ir import Collective, aligned
 from xla_backend.program.lockstep import title
 from xla_backend.targets.gpu.cuda.collective_plans import Reduction, reduction_of, rows_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from xla_backend.hlo.shape import Shape
 from xla_backend.hlo.types import PrimitiveType
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.program.ir import HostFunction
 from xla_backend.runtime.client import ExecutionContext
 from xla_backend.targets.gpu.cuda.device import CudaDevice

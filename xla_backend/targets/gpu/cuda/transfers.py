@@ -5,11 +5,11 @@ without waiting for anybody, in pieces of bounded size.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.targets.gpu.cuda.waiting import wait_for
 
 # Bytes of a piece, and of pieces on their way to a device before the next caller waits for some.
