@@ -4,11 +4,11 @@ point settles.
 
 from __future__ import annotations
 
-import difflib
-
 from xla_backend.hlo.errors import HloError, VerificationError
 from xla_backend.hlo.module import HloModule
+from xla_backend.process.on_first_use import on_first_use
 
+_unified_diff = on_first_use("difflib", "unified_diff")
 _DIFF_LINES = 40
 
 
@@ -50,9 +50,7 @@ def not_concerned(module: HloModule, name: str) -> VerificationError:
 
 def _diff(before: str, after: str) -> str:
     lines = list(
-        difflib.unified_diff(
-            before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=1
-        )
+        _unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=1)
     )
     if len(lines) > _DIFF_LINES:
         lines = [*lines[:_DIFF_LINES], f"... and {len(lines) - _DIFF_LINES} more lines"]

@@ -7,7 +7,6 @@ pass, so pipelines nest; a fixed point is a pipeline that repeats until nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -15,11 +14,15 @@ from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.instruction import Computation, Instruction
 from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.opcode import Opcode
-from xla_backend.hlo.printer import module_to_text
-from xla_backend.hlo.verifier import verify
 from xla_backend.passes.audit import RoundAudit, check_report, no_bool, not_concerned
 from xla_backend.passes.fuel import Fuel, fuel_by_name, report_unused
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.process.no_collections import without_collections
+from xla_backend.process.on_first_use import on_first_use
+
+# Only those who watch need them.
+_module_to_text = on_first_use("xla_backend.hlo.printer", "module_to_text")
+_verify = on_first_use("xla_backend.hlo.verifier", "verify")
 
 _Subject = TypeVar("_Subject")
 # The package whose passes give no instruction another opcode.
@@ -74,6 +77,10 @@ class HloPass:
         """Note one rewrite."""
         if self.fuel is not None:
             self.fuel.burn()
+
+    def likeness(self) -> object:
+        """Equal for passes of this compiler that do the same."""
+        return self if vars(self) else type(self)
 
     def run_on_computation(self, computation: Computation) -> bool:
         raise NotImplementedError(
@@ -273,7 +280,7 @@ class Pipeline(HloPass):
 
     def run(self, module: HloModule) -> bool:
         if self.options.verify:
-            verify(module, after=f"input of {self.name}")
+            _verify(module, after=f"input of {self.name}")
         options = self.options
         self._fuels = fuel_by_name(options.fuel) if options.fuel else {}
         self._watches = bool(options.verify or options.audits or options.fuel)
@@ -301,7 +308,7 @@ class Pipeline(HloPass):
                 break
             changed = True
             if audit is not None and "cycles" in options.audits:
-                audit.round_done(number, module_to_text(module))
+                audit.round_done(number, _module_to_text(module))
         else:
             if audit is not None and (options.verify or "max-iterations" in options.audits):
                 raise audit.not_settled(self.max_iterations)
@@ -414,7 +421,7 @@ class Pipeline(HloPass):
         """With fuel and audits."""
         name = hlo_pass.name
         audited = self.options.verify or bool(self.options.audits) or hlo_pass.verify_always
-        before = module_to_text(module) if audited else ""
+        before = _module_to_text(module) if audited else ""
         fuel = hlo_pass.fuel = self._fuels.get(name)
         concerned = self._concerns(module, hlo_pass)
         start, analysis = perf_counter(), module.analysis
@@ -445,10 +452,10 @@ class Pipeline(HloPass):
     def _audit(self, module: HloModule, hlo_pass: HloPass, before: str, changed: bool) -> None:
         everything = self.options.verify or hlo_pass.verify_always
         if everything:
-            verify(module, after=hlo_pass.name)
+            _verify(module, after=hlo_pass.name)
         wanted = "no-op-change" if changed else "silent-change"
         if everything or wanted in self.options.audits:
-            check_report(module, hlo_pass.name, before, module_to_text(module), changed)
+            check_report(module, hlo_pass.name, before, _module_to_text(module), changed)
 
     def flat_passes(self) -> Iterable[HloPass]:
         """Every pass, nested pipelines unfolded."""
@@ -493,7 +500,7 @@ def _key(hlo_pass: HloPass) -> object:
     of users, which may ask about more than the module, and pipelines."""
     if isinstance(hlo_pass, Pipeline) or hlo_pass.verify_always or not _is_ours(hlo_pass):
         return None
-    return hlo_pass if vars(hlo_pass) else type(hlo_pass)
+    return hlo_pass.likeness()
 
 
 def _is_ours(hlo_pass: HloPass) -> bool:

@@ -6,17 +6,20 @@ by it. XLA's own names of the same passes are accepted too ("algsimp").
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TypeGuard
 
 from xla_backend.hlo.errors import HloError
 from xla_backend.passes.base import HloPass, Pipeline
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.user_passes import UserPass, set_user_passes, user_passes
+
+# For who names passes.
+_close_matches = on_first_use("difflib", "get_close_matches")
+_modules_in = on_first_use("pkgutil", "iter_modules")
 
 PassFactory = Callable[[], HloPass]
 
@@ -84,7 +87,7 @@ def builtin_passes() -> dict[str, type[HloPass]]:
 
 def _names_of_modules() -> Iterator[str]:
     for package in map(importlib.import_module, ("xla_backend.passes", "xla_backend.spmd")):
-        for info in pkgutil.iter_modules(package.__path__):
+        for info in _modules_in(package.__path__):
             yield f"{package.__name__}.{info.name}"
 
 
@@ -138,7 +141,7 @@ def make_pass(name: str) -> HloPass:
 
 def unknown_pass(name: str, known: Iterable[str], origin: str = "") -> UnknownPassError:
     """The error for a name that is none of `known`."""
-    close = difflib.get_close_matches(name, [*known, *XLA_NAMES], n=3, cutoff=0.5)
+    close = _close_matches(name, [*known, *XLA_NAMES], n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "see xla_backend.pass_names()"
     where = f" in {origin}" if origin else ""
     return UnknownPassError(f"no pass is called {name!r}{where}; {hint}")

@@ -8,67 +8,69 @@ from collections.abc import Callable, Sequence
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_backend.passes.all_gather_dynamic_slice_simplifier import (
-    AllGatherDynamicSliceSimplifier,
-)
-from xla_backend.passes.all_reduce_reassociate import AllReduceReassociation
-from xla_backend.passes.async_to_sync import AsyncToSync
 from xla_backend.passes.base import HloPass, Pipeline
-from xla_backend.passes.batch_dot_simplification import BatchDotSimplification
-from xla_backend.passes.batch_norm_expander import BatchNormExpander
-from xla_backend.passes.call_inliner import CallGraphFlattener, CallInliner
-from xla_backend.passes.complex_inverse_expander import ComplexInverseExpander
 from xla_backend.passes.computation_deduplicator import ComputationDeduplicator
-from xla_backend.passes.conditional_simplifier import ConditionalSimplifier
-from xla_backend.passes.constant_folding import ConstantFolding
-from xla_backend.passes.convert_mover import ConvertMover
-from xla_backend.passes.convolution_dilation_decomposer import ConvolutionDilationDecomposer
-from xla_backend.passes.convolution_to_dot import ConvolutionToDot
 from xla_backend.passes.copy_insertion import CopyInsertion
 from xla_backend.passes.cse import CommonSubexpressionElimination
-from xla_backend.passes.custom_call_inliner import CustomCallInliner
 from xla_backend.passes.dce import DeadCodeElimination
-from xla_backend.passes.defuser import Defuser
-from xla_backend.passes.dot_decomposer import DotDecomposer
-from xla_backend.passes.dot_reassociation import DotReassociation
-from xla_backend.passes.dot_strength_reduction import DotStrengthReduction
 from xla_backend.passes.dynamic_dimension_simplifier import DynamicDimensionSimplifier
-from xla_backend.passes.fusion_record_verifier import FusionRecordVerifier
-from xla_backend.passes.gather_simplifier import GatherSimplifier
-from xla_backend.passes.latency_hiding_scheduler import LatencyHidingScheduler
+from xla_backend.passes.later import (
+    AllGatherDynamicSliceSimplifier,
+    AllReduceReassociation,
+    AsyncToSync,
+    BatchDotSimplification,
+    BatchNormExpander,
+    CallGraphFlattener,
+    CallInliner,
+    ComplexInverseExpander,
+    ConditionalSimplifier,
+    ConstantFolding,
+    ConvertMover,
+    ConvolutionDilationDecomposer,
+    ConvolutionToDot,
+    CustomCallInliner,
+    Defuser,
+    DotDecomposer,
+    DotReassociation,
+    DotStrengthReduction,
+    FusionRecordVerifier,
+    GatherSimplifier,
+    LatencyHidingScheduler,
+    MapInliner,
+    OptBarrierElimination,
+    RaggedDotRewriter,
+    ReduceScatterCreator,
+    ReduceScatterLeadingDimension,
+    ReshapeMover,
+    RngBitGeneratorExpander,
+    RngExpander,
+    ScaledDotRewriter,
+    ScanExpander,
+    ScatterSimplifier,
+    ShardingRemover,
+    SortKeyRewriter,
+    SortSimplifier,
+    StochasticConvertDecomposer,
+    TopKDecomposer,
+    TransferPairing,
+    TrivialCollectiveElimination,
+    TupleConstantExpander,
+    TupleSimplifier,
+    UnstableReductionDetector,
+    UpdatePredication,
+    WhileDeadInitialValue,
+    WhileDotAccumulation,
+    WhileDoubleBuffering,
+    WhileLoopAllReduceCodeMotion,
+    WhileLoopInvariantCodeMotion,
+    WhileLoopSimplifier,
+    WhileTripCountAnnotator,
+)
 from xla_backend.passes.layout_normalization import LayoutNormalization
 from xla_backend.passes.levels import ROUNDS, pass_filter, with_canonical_fuel
-from xla_backend.passes.map_inliner import MapInliner
-from xla_backend.passes.opt_barrier_elimination import OptBarrierElimination
-from xla_backend.passes.ragged_dot_rewriter import RaggedDotRewriter
-from xla_backend.passes.reduce_scatter_creator import ReduceScatterCreator
-from xla_backend.passes.reduce_scatter_leading_dimension import ReduceScatterLeadingDimension
 from xla_backend.passes.registry import add_user_passes
 from xla_backend.passes.rematerialization import Rematerialization
-from xla_backend.passes.reshape_mover import ReshapeMover
-from xla_backend.passes.rng_expander import RngBitGeneratorExpander, RngExpander
-from xla_backend.passes.scaled_dot_rewriter import ScaledDotRewriter
-from xla_backend.passes.scan_expander import ScanExpander
-from xla_backend.passes.scatter_simplifier import ScatterSimplifier
 from xla_backend.passes.scheduler import Scheduler
-from xla_backend.passes.sharding_remover import ShardingRemover
-from xla_backend.passes.sort_key_rewriter import SortKeyRewriter
-from xla_backend.passes.sort_simplifier import SortSimplifier
-from xla_backend.passes.stochastic_convert_decomposer import StochasticConvertDecomposer
-from xla_backend.passes.topk_decomposer import TopKDecomposer
-from xla_backend.passes.transfer_pairing import TransferPairing
-from xla_backend.passes.trivial_collective_elimination import TrivialCollectiveElimination
-from xla_backend.passes.tuple_constant_expander import TupleConstantExpander
-from xla_backend.passes.tuple_simplifier import TupleSimplifier
-from xla_backend.passes.unstable_reduction_detector import UnstableReductionDetector
-from xla_backend.passes.update_predication import UpdatePredication
-from xla_backend.passes.while_dead_initial_value import WhileDeadInitialValue
-from xla_backend.passes.while_dot_accumulation import WhileDotAccumulation
-from xla_backend.passes.while_double_buffering import WhileDoubleBuffering
-from xla_backend.passes.while_loop_all_reduce_code_motion import WhileLoopAllReduceCodeMotion
-from xla_backend.passes.while_loop_invariant_code_motion import WhileLoopInvariantCodeMotion
-from xla_backend.passes.while_loop_simplifier import WhileLoopSimplifier
-from xla_backend.passes.while_trip_count import WhileTripCountAnnotator
 from xla_backend.passes.zero_sized_elimination import ZeroSizedElimination
 from xla_backend.user_passes import user_passes
 
