@@ -189,13 +189,13 @@ def test_what_runs_the_same_meanwhile_is_compiled_once(
     heard: list[CacheEvent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generated: list[str] = []
-    generate = tiers.generate
+    generate = tiers._generate
 
     def counting(planned: Any, *arguments: Any, **named: Any) -> Any:
         generated.append(planned.module.name)
         return generate(planned, *arguments, **named)
 
-    monkeypatch.setattr(tiers, "generate", counting)
+    monkeypatch.setattr(tiers, "_generate", counting)
     number = next(_numbers)
     first, second = function(number), function(number)
     with held_up():
@@ -260,7 +260,7 @@ def test_a_program_that_is_gone_is_not_compiled_if_nothing_is_kept(
         raise AssertionError("it is compiled")
 
     pyjax.config.update("jax_enable_compilation_cache", False)
-    monkeypatch.setattr(tiers, "generate", fail)
+    monkeypatch.setattr(tiers, "_generate", fail)
     f = function()
     with held_up():
         gone = weakref.ref(new_executable(f))
@@ -345,7 +345,7 @@ def test_an_error_is_reported_once_and_the_program_goes_on(
 
     f = function()
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
-        patched.setattr(tiers, "generate", fail)
+        patched.setattr(tiers, "_generate", fail)
         executable = new_executable(f)
         pyjax.compilation_barrier()
     (record,) = [r for r in caplog.records if r.name == tiers.__name__]

@@ -25,7 +25,7 @@ pyjax.config.update("jax_first_code", True)
 def program(number):
     return pyjax.jit(lambda x: jnp.sin(x * number).cumsum() - x.sum())
 x = np.arange(5, dtype=np.float32)
-generate, go, generated = tiers.generate, threading.Event(), []
+generate, go, generated = tiers._generate, threading.Event(), []
 def hold(seconds=0.0):
     def wait(*arguments, **named):
         generated.append(None)
@@ -33,7 +33,7 @@ def hold(seconds=0.0):
             time.sleep(0.01)
         time.sleep(seconds)
         return generate(*arguments, **named)
-    tiers.generate = wait
+    tiers._generate = wait
 def say(*what):
     print(*what, flush=True)
 """
@@ -160,7 +160,7 @@ def test_a_child_has_its_own_programs_switched(when: str, cache: Path) -> None:
                 return real(*arguments, **named)
             return work
         if WHEN == "under way":
-            tiers.generate = slow(generate)
+            tiers._generate = slow(generate)
         functions = [program(n + 0.25) for n in range(3)]
         wanted = [np.asarray(f(x)).tobytes() for f in functions[:1]]
         if WHEN == "inside LLVM":

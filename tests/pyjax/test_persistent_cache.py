@@ -22,7 +22,7 @@ from pyjax.experimental.compilation_cache import compilation_cache
 from tests.own_cache import own_cache
 from xla_backend.hlo.module_source import ModuleSource
 from xla_backend.persistent import store
-from xla_backend.targets.cpu import compiler, kept_programs
+from xla_backend.targets.cpu import kept_programs, planned
 
 UPDATE = pyjax.config.update
 
@@ -55,7 +55,7 @@ def events() -> Iterator[list[str]]:
 def no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on nothing is compiled."""
     fail = lambda *_: pytest.fail("the compiler was run")
-    monkeypatch.setattr(compiler, "build_pipeline", fail)
+    monkeypatch.setattr(planned, "build_pipeline", fail)
     monkeypatch.setattr(kept_programs, "_compile_elementwise", fail)
 
 

@@ -14,17 +14,20 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, PathFinder
 from importlib.util import module_from_spec
 from operator import methodcaller
 from threading import RLock
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from xla_backend.process.forks import IMPORT, check_forked, take_for_forks
 from xla_backend.process.no_collections import without_collections
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 # Before this process loaded any other module of the compiler's.
 LOADED = time.time_ns()
@@ -118,3 +121,29 @@ def on_first_use(module: str, name: str) -> Callable[..., Any]:
         return found(*arguments, **named)
 
     return call
+
+
+class TableOnFirstUse(Mapping[K, V]):
+    """The table `name` of `module`; the import waits for who first looks into it.
+
+    >>> spaces = TableOnFirstUse("html.entities", "name2codepoint")
+    >>> spaces["nbsp"]
+    160
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self._module = module
+        self._name = name
+
+    def _table(self) -> Mapping[K, V]:
+        found: Mapping[K, V] = getattr(import_now(self._module), self._name)
+        return found
+
+    def __getitem__(self, key: K) -> V:
+        return self._table()[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._table())
+
+    def __len__(self) -> int:
+        return len(self._table())

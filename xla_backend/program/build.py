@@ -7,7 +7,6 @@ routine or on the host is the target's to say: its rules give the steps of singl
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +25,8 @@ from xla_backend.kernels.from_hlo.combiners import combiner
 from xla_backend.kernels.from_hlo.lower import can_lower
 from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.passes.buffer_assignment import BufferAssignment, BufferKind
+from xla_backend.process.light_dataclasses import dataclass, field
+from xla_backend.process.on_first_use import import_now
 from xla_backend.program.ir import (
     PARTITION,
     REPLICA,
@@ -73,11 +74,13 @@ Rule = Callable[["ProgramBuilder", Instruction], Sequence[Step]]
 @dataclass(frozen=True)
 class Rules:
     """How a target runs what is not a plain kernel: by opcode, and fusions by their kind.
-    `backend` is what messages call the target."""
+    `backend` is what messages call the target. `modules`: those that register the rules of opcodes
+    and kinds of fusions when they are loaded, which is when a program has one."""
 
     backend: str
     opcodes: dict[Opcode, Rule] = field(default_factory=dict)
     fusions: dict[FusionKind, Rule] = field(default_factory=dict)
+    modules: Mapping[Opcode | FusionKind, str] = field(default_factory=dict)
 
     def runs(self, *opcodes: Opcode) -> Callable[[Rule], Rule]:
         """Register the rule of some opcodes."""
@@ -90,10 +93,12 @@ class Rules:
         return register
 
     def find(self, node: Instruction) -> Rule | None:
-        if node.opcode is not Opcode.FUSION:
-            return self.opcodes.get(node.opcode)
-        assert isinstance(node.attributes, FusionAttributes)
-        return self.fusions.get(node.attributes.kind)
+        opcode, attributes = node.opcode, node.attributes
+        kind = attributes.kind if isinstance(attributes, FusionAttributes) else None
+        module = self.modules.get(kind or opcode)
+        if module is not None:
+            import_now(module)
+        return self.opcodes.get(opcode) if kind is None else self.fusions.get(kind)
 
 
 def build_program(

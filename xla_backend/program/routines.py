@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xla_backend.hlo.types import PrimitiveType
 
@@ -26,8 +26,8 @@ class Kind(enum.Enum):
     KERNEL = "kernel"  # the reference gets a function of arrays and, by name, of parameters
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+# Named tuples, as a library has a thousand routines.
+class Parameter(NamedTuple):
     """One operand. `type` is that of the elements; None: bytes. An optional one may be None.
     For an `origin` the address is that of an element inside its array, with others before it: the
     reference gets the pair (array, index)."""
@@ -39,8 +39,7 @@ class Parameter:
     origin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Routine:
+class Routine(NamedTuple):
     """Fields:
     stops: it looks at signals, and leaves early when a program is to end.
     steady: the cycles of its steps are a good estimate; those of others only say when to look

@@ -60,19 +60,19 @@ register_plugin(
 )
 
 
-def _emulator(platform: str, target: str) -> Callable[..., AbstractClient]:
-    """Programs as a target runs them."""
+def _emulator(platform: str, target: str, plans: str) -> Callable[..., AbstractClient]:
+    """Programs as a target runs them, whose module `plans` says how."""
 
     def make(**options: Any) -> AbstractClient:
-        planner = import_now(f"xla_backend.targets.{target}.compiler").plan_program
+        planner = import_now(f"xla_backend.targets.{target}.{plans}").plan_program
         client = import_now("xla_backend.targets.emulator").EmulatorClient
         return client(platform, planner, target, **options)
 
     return make
 
 
-for _platform, _target in (("emulator", "cpu"), ("gpu_emulator", "gpu")):
-    register_plugin(_platform, _emulator(_platform, _target), priority=-100, automatic=False)
+for _row in (("emulator", "cpu", "planned"), ("gpu_emulator", "gpu", "compiler")):
+    register_plugin(_row[0], _emulator(*_row), priority=-100, automatic=False)
 
 
 def emit(

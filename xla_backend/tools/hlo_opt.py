@@ -28,7 +28,7 @@ from xla_backend.passes.registry import make_pass, pass_names
 from xla_backend.program.printer import program_to_text
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.pipeline import build_pipeline
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.tools.command_line import (
     FORMATS,
     LOAD_HELP,

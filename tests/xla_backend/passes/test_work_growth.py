@@ -18,8 +18,9 @@ from benchmarks.scaling_programs import PROGRAMS
 from xla_backend.compile_options import CompileOptions
 from xla_backend.hlo.parser import parse_module
 from xla_backend.passes.buffer_assignment import assign_buffers
-from xla_backend.targets.cpu.compiler import plan_scheduled, write_code
+from xla_backend.targets.cpu.compiler import write_code
 from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.planned import plan_scheduled
 from xla_backend.targets.cpu.target_options import target_for
 from xla_backend.targets.cpu.threaded.errors import NoThreadedCode
 from xla_backend.targets.cpu.threaded.program_table import program_table

@@ -40,7 +40,7 @@ from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.standard import expansion, simplification
 from xla_backend.passes.tuple_simplifier import TupleSimplifier
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
-from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 from xla_backend.targets.cpu.run_time_sizes import SizedLowering, check_forms
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.size_classes import IN_TURN, Order, at_sizes

@@ -24,7 +24,7 @@ from xla_backend.passes.dots import (
 )
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import KernelOperand, Library, Operand, Slice, Step
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.rules import RULES
 
 _CALL_CYCLES = 200.0

@@ -36,7 +36,7 @@ from xla_backend.targets.cpu.elementwise_code import (
     NotElementwise,
 )
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions, in_tables
-from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 from xla_backend.targets.cpu.schedule import schedule
 from xla_backend.targets.cpu.target_options import target_for
 

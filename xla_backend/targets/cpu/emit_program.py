@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm.types import memory_type
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.program.ir import (
     ALIGNMENT,
     CONTEXT_SIZE,
@@ -62,7 +62,7 @@ from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
 from xla_backend.targets.cpu.meeting_windows import windows
 from xla_backend.targets.cpu.merge_sort import merge_argsort_function
 from xla_backend.targets.cpu.routines.clock import read_clock
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.meetings import has_ended
 from xla_backend.targets.cpu.routines.polling import LONG_KERNEL, POLL_CYCLES, round_cycles
 from xla_backend.targets.cpu.routines.pool_functions import serial_for

@@ -13,7 +13,6 @@ else, where the register has the last word.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from xla_backend.kernels.ir import Buffer, BufferRole, Kernel
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, memory_type, register_type, vector
 from xla_backend.process.lazy import lazy
+from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.program.ir import (
     Copy,
     Element,
@@ -44,7 +44,7 @@ from xla_backend.program.ir import (
 )
 from xla_backend.program.routines import Kind
 from xla_backend.targets.cpu.held_kernels import Buffers, buffers_in_registers
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 # Vector registers of one array, and of all that a loop holds.
 _MOST_REGISTERS, _MOST_TOGETHER = 4, 24

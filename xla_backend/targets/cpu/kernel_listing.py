@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.kernels.ir import Kernel
-from xla_backend.kernels.printer import kernel_to_text
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.ir import Program
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions
+
+_kernel_to_text = on_first_use("xla_backend.kernels.printer", "kernel_to_text")
 
 _assembly = on_first_use("xla_backend.llvm.objects", "assembly")
 
@@ -36,7 +37,7 @@ class KernelListing:
 
     def texts(self) -> dict[str, str]:
         """Loop IR of every kernel, with its schedule."""
-        return {name: kernel_to_text(kernel) for name, kernel in self._program.kernels.items()}
+        return {name: _kernel_to_text(kernel) for name, kernel in self._program.kernels.items()}
 
     def emitted(self) -> list[EmittedKernel]:
         """Every kernel. Assembly is generated anew, which takes as long as compiling."""
@@ -60,7 +61,7 @@ class KernelListing:
         return EmittedKernel(
             kernel.name,
             tuple(self._instructions.get(kernel.name, ())),
-            kernel_to_text(kernel),
+            _kernel_to_text(kernel),
             "\n\n".join(w.to_text() for w in writers),
             "\n".join(_function_assembly(listing, w.name) for w in writers),
             names is None,

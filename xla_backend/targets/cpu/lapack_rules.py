@@ -29,7 +29,7 @@ from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.matrix_rules import matrix_step, tasks_of, triangular_step
 from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
 from xla_backend.targets.cpu.routines.blocked_qr import work_elements
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK, tasks_for
 from xla_backend.targets.cpu.routines.reflector_blocks import BLOCK
 from xla_backend.targets.cpu.routines.singular_plan import LEAST, numbers_for

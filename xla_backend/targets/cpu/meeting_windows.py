@@ -8,11 +8,11 @@ much work at a time (see `routines/early_meetings`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from xla_backend.hlo.exchanges import Exchange
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.ir import BufferRole, Kernel
+from xla_backend.process.light_dataclasses import dataclass
 from xla_backend.program.ir import (
     Collective,
     Copy,
@@ -28,7 +28,7 @@ from xla_backend.program.ir import (
     passed_buffers,
 )
 from xla_backend.program.routines import Kind
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 Access = tuple[Slice, bool]  # memory, and whether it is written
 

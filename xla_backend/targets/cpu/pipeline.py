@@ -6,24 +6,26 @@ from functools import lru_cache, partial
 
 from xla_backend.compile_options import CompileOptions
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.passes.all_reduce_decomposition import AllReduceDecomposition
 from xla_backend.passes.base import HloPass, PassObserver, Pipeline
-from xla_backend.passes.collective_combiner import (
-    AllGatherCombiner,
-    AllReduceCombiner,
-    ReduceScatterCombiner,
-)
-from xla_backend.passes.concatenate_mover import ConcatenateMover
 from xla_backend.passes.cse import CommonSubexpressionElimination
 from xla_backend.passes.dce import DeadCodeElimination
-from xla_backend.passes.dot_operand_types import DotOperandWidening
-from xla_backend.passes.dot_result_types import DotResultWidening
 from xla_backend.passes.fusion import LoopFusion
-from xla_backend.passes.gemm_epilogue_fusion import GemmEpilogueFusion
-from xla_backend.passes.reduction_splitter import ReductionSplitter
-from xla_backend.passes.row_fusion import RowFusion
-from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
-from xla_backend.passes.scatter_prologue_fusion import ScatterPrologueFusion
+from xla_backend.passes.later import (
+    AllGatherCombiner,
+    AllReduceCombiner,
+    AllReduceDecomposition,
+    ConcatenateMover,
+    DotOperandWidening,
+    DotResultWidening,
+    GemmEpilogueFusion,
+    ReduceScatterCombiner,
+    ReductionSplitter,
+    RowFusion,
+    RowPlanAnnotator,
+    ScatterPrologueFusion,
+    WhileDotStrengthReduction,
+    WhileUnrolling,
+)
 from xla_backend.passes.standard import (
     before_fusion,
     collective_optimization,
@@ -34,14 +36,15 @@ from xla_backend.passes.standard import (
     scheduling,
     simplification,
 )
-from xla_backend.passes.while_dot_strength_reduction import WhileDotStrengthReduction
-from xla_backend.passes.while_unrolling import WhileUnrolling
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.runtime.custom_calls import has_custom_call
 from xla_backend.spmd.partitioning import SpmdPartitioning
-from xla_backend.targets.cpu.dot_rules import has_product
-from xla_backend.targets.cpu.output_fusion_rules import takes_epilogue
-from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 from xla_backend.targets.cpu.target_options import target_for
+
+# Asked about products.
+_has_product = on_first_use("xla_backend.targets.cpu.dot_rules", "has_product")
+_takes_epilogue = on_first_use("xla_backend.targets.cpu.output_fusion_rules", "takes_epilogue")
 
 
 def build_pipeline(options: CompileOptions, observer: PassObserver | None = None) -> Pipeline:
@@ -87,7 +90,7 @@ def _pipeline(
         # Before fusion, which puts the rounding into the epilogue.
         DotResultWidening(),
         # Before fusion, which makes conversions part of what computes the operands.
-        DotOperandWidening(has_product),
+        DotOperandWidening(_has_product),
         LoopFusion(together=True),
         RowFusion(),
         DeadCodeElimination(),
@@ -95,7 +98,7 @@ def _pipeline(
         RowPlanAnnotator(),
         ScatterPrologueFusion(),
         # After loop fusion, which decides what belongs to one loop.
-        GemmEpilogueFusion(partial(takes_epilogue, target), one_result=options.memory_level == 3),
+        GemmEpilogueFusion(partial(_takes_epilogue, target), one_result=options.memory_level == 3),
         *scheduling(options),
     ]
     return finished(Pipeline("cpu", passes, options, observer=observer))

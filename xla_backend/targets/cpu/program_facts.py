@@ -20,7 +20,7 @@ from xla_backend.program.ir import (
 from xla_backend.targets.cpu.code_interface import TIMES_BYTES
 from xla_backend.targets.cpu.meeting_places import NO_MEETINGS, Meetings
 from xla_backend.targets.cpu.program_code import CodeFacts
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 
 def program_facts(

@@ -11,7 +11,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.from_hlo.nests import scan_axis
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Step
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.rules import RULES, cycles_of
 
 _NAMES = {

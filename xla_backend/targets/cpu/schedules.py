@@ -9,11 +9,13 @@ from types import MappingProxyType
 from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.kernels.schedule.called_blocks import Nest, run_in_blocks
 from xla_backend.kernels.schedule.lanes import vectorise
-from xla_backend.kernels.verifier import verify_kernel
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.measured_costs import CostDecision
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.schedule import cycles_in_lanes, schedule
+
+_verify_kernel = on_first_use("xla_backend.kernels.verifier", "verify_kernel")
 
 
 class Schedules:
@@ -75,4 +77,4 @@ class Schedules:
 
     def _done(self, step: str, kernel: Kernel) -> None:
         if self._verify:
-            verify_kernel(kernel, step)
+            _verify_kernel(kernel, step)

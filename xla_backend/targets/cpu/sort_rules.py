@@ -23,7 +23,7 @@ from xla_backend.passes.sort_readers import most_read
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import KernelOperand, Launch, Library, Slice, Step, aligned
 from xla_backend.program.kernel_table import computation_key
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.rules import RULES, cycles_of
 
 P = PrimitiveType

@@ -7,18 +7,35 @@ from typing import Protocol
 
 from xla_backend.emitted_kernel import EmittedKernel
 from xla_backend.hlo.module import HloModule
-from xla_backend.hlo.printer import module_to_text
 from xla_backend.measured_costs import CostDecision
 from xla_backend.passes.base import PassRun, pass_report
 from xla_backend.passes.buffer_assignment import BufferAssignment
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.ir import Program
-from xla_backend.program.printer import program_to_text
-from xla_backend.targets.cpu.kernel_listing import KernelListing
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
+
+# Texts, for who asks for them.
+_module_to_text = on_first_use("xla_backend.hlo.printer", "module_to_text")
+_program_to_text = on_first_use("xla_backend.program.printer", "program_to_text")
+
+
+class Text(Protocol):
+    """What has a text."""
+
+    def to_text(self) -> str: ...
+
+
+class KernelTexts(Protocol):
+    """What can be read about kernels (`kernel_listing.KernelListing`)."""
+
+    @property
+    def module(self) -> Text: ...
+    def texts(self) -> dict[str, str]: ...
+    def emitted(self) -> list[EmittedKernel]: ...
 
 
 class PlannedModule(Protocol):
-    """A module on its way up to its program (`compiler.Planned`)."""
+    """A module on its way up to its program (`planned.Planned`)."""
 
     @property
     def module(self) -> HloModule: ...
@@ -40,7 +57,7 @@ class CompiledStages:
       decisions: by measured costs of kernels.
     """
 
-    def __init__(self, planned: PlannedModule, kernels: Callable[[], KernelListing]) -> None:
+    def __init__(self, planned: PlannedModule, kernels: Callable[[], KernelTexts]) -> None:
         """`kernels`: what can be read about them; it may be made then."""
         self.module = planned.module
         self.assignment = planned.assignment
@@ -51,8 +68,8 @@ class CompiledStages:
 
     def texts(self) -> dict[str, str]:
         return {
-            "hlo": module_to_text(self.module),
-            "program": program_to_text(self.program, ROUTINES),
+            "hlo": _module_to_text(self.module),
+            "program": _program_to_text(self.program, ROUTINES),
             "loops": "\n\n".join(self.loop_ir().values()),
             "llvm": self.llvm_ir(),
         }

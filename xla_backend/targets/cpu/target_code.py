@@ -10,9 +10,10 @@ from xla_backend.llvm import objects
 from xla_backend.passes.buffer_assignment import assign_buffers
 from xla_backend.process.lazy import lazy
 from xla_backend.runtime.target_code import TargetCode
-from xla_backend.targets.cpu.compiler import codegen_level, plan_scheduled, write_code
+from xla_backend.targets.cpu.compiler import codegen_level, write_code
 from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.pipeline import build_pipeline
+from xla_backend.targets.cpu.planned import plan_scheduled
 from xla_backend.targets.cpu.routines import registry
 from xla_backend.targets.cpu.routines.library import group_object
 from xla_backend.targets.cpu.routines.subjects import declare_kernels

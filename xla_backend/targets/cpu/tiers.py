@@ -26,25 +26,27 @@ from xla_backend.persistent.settings import settings_to_keep, under_settings
 from xla_backend.process import later
 from xla_backend.process.later import Later
 from xla_backend.process.no_collections import without_collections
+from xla_backend.process.on_first_use import on_first_use
 from xla_backend.program.ir import Program, While, all_steps
 from xla_backend.runtime.client import Device
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
-from xla_backend.targets.cpu.compiler import (
+from xla_backend.targets.cpu.executable import CpuExecutable
+from xla_backend.targets.cpu.planned import (
     Planned,
     Profile,
-    compile_planned,
-    generate,
     linked,
     plan_module,
     refuse_others,
-    write_code,
 )
-from xla_backend.targets.cpu.executable import CpuExecutable
-from xla_backend.targets.cpu.kernel_listing import KernelListing
 from xla_backend.targets.cpu.program_code import ProgramCode, link
-from xla_backend.targets.cpu.stages import CompiledStages
+from xla_backend.targets.cpu.stages import CompiledStages, KernelTexts
 from xla_backend.targets.cpu.target_options import target_for
 from xla_backend.targets.cpu.threaded.first_code import first_code
+
+# What writes LLVM's code is not loaded where first code is all that is made for now.
+_compile_planned = on_first_use("xla_backend.targets.cpu.compiler", "compile_planned")
+_generate = on_first_use("xla_backend.targets.cpu.compiler", "generate")
+_write_code = on_first_use("xla_backend.targets.cpu.compiler", "write_code")
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +102,7 @@ def compile_in_tiers(
         if rest.begin(executable):
             return executable
     made = without_collections(
-        compile_planned, planned, options, profile, device=device, cache=cache
+        _compile_planned, planned, options, profile, device=device, cache=cache
     )
     if on_disk is not None:
         on_disk.keep(made.code, time.perf_counter() - start)
@@ -155,7 +157,7 @@ class _Rest:
         self._settings = settings_to_keep()
         self._context = copy_context()
         self._executable: Callable[[], CpuExecutable | None] = lambda: None
-        self._kernels: KernelListing | None = None
+        self._kernels: KernelTexts | None = None
         self._piece = Later(self._work, self._outlives, self._is_wanted)
 
     def stages(self) -> CompiledStages:
@@ -212,7 +214,7 @@ class _Rest:
         is_new = code is None
         profile = Profile()
         if code is None:
-            code, self._kernels = generate(
+            code, self._kernels = _generate(
                 self._planned, self._options, profile, cache=self._cache, go_on=go_on
             )
         executable = self._executable()
@@ -229,9 +231,9 @@ class _Rest:
             except Exception as error:  # a warning, where these are errors
                 self._tell("is in use, and is not kept on disk", error)
 
-    def _listing(self) -> KernelListing:
+    def _listing(self) -> KernelTexts:
         """What can be read about the kernels is of the optimised code."""
         self._piece.finish()
         if self._kernels is None:  # it was on disk, or failed
-            self._kernels = write_code(self._planned, self._options, shared=True).kernels
+            self._kernels = _write_code(self._planned, self._options, shared=True).kernels
         return self._kernels

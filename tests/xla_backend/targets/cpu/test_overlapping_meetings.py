@@ -18,8 +18,8 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.hlo.parser import parse_module
 from xla_backend.program.ir import Collective
 from xla_backend.runtime.custom_calls import register_custom_call
-from xla_backend.targets.cpu.compiler import plan_program
 from xla_backend.targets.cpu.meeting_windows import Window, windows
+from xla_backend.targets.cpu.planned import plan_program
 
 OVERLAP = CompileOptions(overlap_collectives=True)
 SUM = """sum { a = f32[] parameter(0)

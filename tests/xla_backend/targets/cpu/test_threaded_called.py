@@ -16,8 +16,8 @@ from xla_backend.llvm.jit import Library
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.program.ir import launched_buffers, passed_buffers
-from xla_backend.targets.cpu.compiler import plan_program
 from xla_backend.targets.cpu.kernel_functions import KernelFunctions
+from xla_backend.targets.cpu.planned import plan_program
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.threaded_names import called
 from xla_backend.targets.cpu.threaded.assembler import Assembler

@@ -26,7 +26,7 @@ from xla_backend.kernels.ir import (
 from xla_backend.llvm.elemental import UnsupportedElementError
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.writer import ModuleWriter
-from xla_backend.targets.cpu.compiler import plan_program
+from xla_backend.targets.cpu.planned import plan_program
 from xla_backend.targets.cpu.routines.library import group_of
 from xla_backend.targets.cpu.routines.threaded_names import PREFIX
 from xla_backend.targets.cpu.routines.threaded_operations import plain_name

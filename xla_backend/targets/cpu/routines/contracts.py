@@ -23,7 +23,7 @@ from xla_backend.targets.cpu.routines.first_extremes import EXTREME_TYPES, EXTRE
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.targets.cpu.routines.lapack_contracts import lapack_routines
 from xla_backend.targets.cpu.routines.matrix_contracts import matrix_routines
-from xla_backend.targets.cpu.routines.sort import SORT_TYPES
+from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 from xla_backend.targets.cpu.routines.transpose_contracts import transpose_routines
 
 Array = np.ndarray

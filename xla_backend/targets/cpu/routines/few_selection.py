@@ -15,7 +15,8 @@ from xla_backend.llvm.types import const, mask_of, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.ordered_keys import encode, flip_of, int_type
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.sort import SORT_TYPES, emit_entry
+from xla_backend.targets.cpu.routines.sort import emit_entry
+from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 
 FEW = 64

@@ -33,13 +33,11 @@ from xla_backend.targets.cpu.routines.ordered_keys import int_type
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort
 from xla_backend.targets.cpu.routines.row_sort import emit_row_sort
+from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 from xla_backend.targets.cpu.routines.strided_rows import emit_copy, spaced, together
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.workspace import give, take
 
-SORT_TYPES = (
-    P.PRED, P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.BF16, P.F16, P.F32, P.F64,
-)  # fmt: skip
 _ROWS = ("outer", "n", "inner", "flags", "lo", "hi")
 _ORDER = ("keys", "perm", *_ROWS)
 _FIELDS = {"sort": ("in", "out", *_ROWS), "argsort": _ORDER, "argsort64": _ORDER}

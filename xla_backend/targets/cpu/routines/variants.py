@@ -9,8 +9,13 @@ from typing import Any
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.targets.cpu.routines import conv, fft, fft_forms, gemm_paths, selection, sort
+from xla_backend.process.on_first_use import import_now
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
+
+
+def _subject(name: str) -> Any:
+    """A module of routines: most programs call those of one or two."""
+    return import_now(f"{__package__}.{name}")
 
 
 def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> str:
@@ -19,14 +24,16 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
     family, _, rest = routine.partition("_")
     if family == "gemm":
         name = rest.removeprefix("fused_").removeprefix("batched_")
-        return f"{routine}.{gemm_paths.path_of(GEMM_TYPES[name], target, operands).name}"
+        path = _subject("gemm_paths").path_of(GEMM_TYPES[name], target, operands)
+        return f"{routine}.{path.name}"
     if family == "conv" and rest in GEMM_TYPES:
+        conv = _subject("conv")
         dims = dict(zip(conv.FIELDS, operands["dims"], strict=True))
         return f"{routine}.{conv.variant_of(GEMM_TYPES[rest], target, dims)}"
     if family in ("sort", "argsort", "argsort64"):
-        return routine + sort.path_of(operands["inner"] != 1)
+        return f"{routine}{_subject('sort').path_of(operands['inner'] != 1)}"
     if family == "select":
-        return routine + selection.path_of(P(rest), operands["first"])
-    if routine.rpartition("_")[0] in fft.KINDS:
-        return routine + fft_forms.form_of(operands).suffix
+        return f"{routine}{_subject('selection').path_of(P(rest), operands['first'])}"
+    if "fft" in routine and routine.rpartition("_")[0] in _subject("fft").KINDS:
+        return f"{routine}{_subject('fft_forms').form_of(operands).suffix}"
     return routine

@@ -41,7 +41,7 @@ from xla_backend.program.routines import Kind
 from xla_backend.targets.cpu.code_interface import host_call_symbol
 from xla_backend.targets.cpu.routines import threaded_instructions as instructions
 from xla_backend.targets.cpu.routines import threaded_names as names
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.polling import LONG_KERNEL, POLL_CYCLES, round_cycles
 from xla_backend.targets.cpu.routines.variants import variant
 from xla_backend.targets.cpu.threaded.assembler import WORD, Assembler, Label, Symbol

@@ -23,7 +23,8 @@ from xla_backend.targets.cpu.routines.conv import pack_dims
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import group_of, kernel_library
-from xla_backend.targets.cpu.routines.sort import SORT_TYPES, path_of
+from xla_backend.targets.cpu.routines.sort import path_of
+from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12, "complex64": 1e-5, "complex128": 1e-12}
 SMALL_FLOATS = {"float16": 4e-3, "bfloat16": 3e-2}
