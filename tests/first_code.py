@@ -98,11 +98,13 @@ def first_code(maker: Maker = stand_in) -> Iterator[None]:
 def held_up() -> Iterator[None]:
     """No program is switched before the block ends."""
     gate = threading.Event()
-    later.Later(lambda piece: gate.wait(60)).begin()
+    opened: list[bool] = []
+    later.Later(lambda piece: opened.append(gate.wait(60))).begin()
     try:
         yield
     finally:
         gate.set()
+    assert False not in opened, "the block waits for what it holds up"
 
 
 def in_tiers() -> list[CpuExecutable]:

@@ -380,9 +380,10 @@ def test_warnings_that_are_errors_do_not_say_that_there_is_no_code(
     function()(X)
     pyjax.compilation_barrier()
     monkeypatch.setattr(store, "write_file", no_space)
-    with held_up(), warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
         warnings.simplefilter("error")
-        executable = new_executable(function())
+        with held_up():
+            executable = new_executable(function())
         executable.await_optimised()
     (record,) = [r for r in caplog.records if r.name == tiers.__name__]
     assert is_switched(executable)

@@ -125,7 +125,7 @@ def test_only_linking_and_defaults_ask_for_this_machine():
         if "host_target()" in path.read_text() or "kernel_library(" in path.read_text()
     }
     assert asking == {
-        "llvm/target.py", "llvm/jit.py", "llvm/lljit.py", "targets/cpu/compiler.py",
+        "llvm/target.py", "llvm/jit.py", "llvm/lljit.py", "targets/cpu/planned.py",
         "runtime/host_libraries/lent_threads.py",
         "targets/cpu/meeting_places.py", "targets/cpu/movement_executable.py",
         "targets/cpu/threaded/first_code.py",
