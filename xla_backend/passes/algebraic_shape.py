@@ -15,7 +15,7 @@ from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.emit import Emit
-from xla_backend.passes.patterns import dims_of, drop_ones, scalar_of, splat_value
+from xla_backend.passes.patterns import constant_starts, dims_of, drop_ones, scalar_of
 
 
 def _broadcast(node: Instruction) -> Instruction | None:
@@ -275,25 +275,13 @@ def _dynamic_slice(node: Instruction) -> Instruction | None:
     scalar = scalar_of(x)
     if scalar is not None:
         return Emit(node).broadcast(scalar, node.shape.dimensions, ())
-    starts = _constant_starts(node.operands[1:])
+    starts = constant_starts(node.operands[1:])
     if starts is None:
         return None
     assert isinstance(node.attributes, DynamicSliceAttributes)
     sizes = node.attributes.sizes
     first = [min(max(s, 0), d - n) for s, d, n in zip(starts, x.shape.dimensions, sizes)]
     return Emit(node).slice(x, first, [s + n for s, n in zip(first, sizes)])
-
-
-def _constant_starts(indices: list[Instruction]) -> list[int] | None:
-    starts = []
-    for index in indices:
-        if index.shape.dimensions:
-            return None
-        value = splat_value(index)
-        if value is None:
-            return None
-        starts.append(int(value))
-    return starts
 
 
 def _dynamic_update_slice(node: Instruction) -> Instruction | None:

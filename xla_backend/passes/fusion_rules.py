@@ -13,6 +13,7 @@ from xla_backend.hlo.attributes import (
 )
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
+from xla_backend.passes.patterns import constant_starts
 
 # Shape operations whose element is one element of an operand, found by index arithmetic.
 INDEX_OPCODES = frozenset(
@@ -170,12 +171,22 @@ def may_be_interior(node: Instruction) -> bool:
 
 
 def same_window_read(reader: Instruction, update: Instruction) -> bool:
-    """`reader` is a dynamic-slice of exactly the window that the dynamic-update-slice writes."""
-    return (
-        reader.opcode is Opcode.DYNAMIC_SLICE
-        and isinstance(reader.attributes, DynamicSliceAttributes)
-        and reader.attributes.sizes == update.operands[1].shape.dimensions
-        and reader.operands[1:] == update.operands[2:]
+    """`reader` takes exactly the window that the dynamic-update-slice writes, of an array with the
+    same dimensions."""
+    attributes, whole = reader.attributes, update.shape.dimensions
+    if not isinstance(attributes, (DynamicSliceAttributes, SliceAttributes)):
+        return False
+    window = update.operands[1].shape.dimensions
+    if reader.shape.dimensions != window or reader.operands[0].shape.dimensions != whole:
+        return False
+    if isinstance(attributes, DynamicSliceAttributes):
+        return reader.operands[1:] == update.operands[2:]
+    if any(stride != 1 for stride in attributes.strides):
+        return False
+    starts = constant_starts(update.operands[2:])
+    return starts is not None and all(
+        first == min(max(start, 0), size - taken)
+        for first, start, size, taken in zip(attributes.starts, starts, whole, window, strict=True)
     )
 
 

@@ -62,6 +62,17 @@ def splat_value(node: Instruction) -> Any | None:
     return None
 
 
+def constant_starts(indices: Iterable[Instruction]) -> list[int] | None:
+    """The start indices of a slice that are constants, as they are written: not clamped."""
+    starts = []
+    for index in indices:
+        value = None if index.shape.dimensions else splat_value(index)
+        if value is None:
+            return None
+        starts.append(int(value))
+    return starts
+
+
 def _is_splat(array: np.ndarray) -> bool:
     flat = array.reshape(-1)
     return bool(

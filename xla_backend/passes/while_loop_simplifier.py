@@ -17,6 +17,9 @@ Effects = dict[Computation, bool]
 
 _MAX_UNROLLED_TRIPS = 8
 _MAX_UNROLLED_INSTRUCTIONS = 512
+# Constants of so many elements are places in arrays, weights of windows: what reads them can be
+# simplified. Larger ones are memory, in the loop as before it.
+_MAX_SUNK_ELEMENTS = 64
 _UNROLLED = frozenset(
     {Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.CONSTANT, Opcode.RESHAPE}
 )
@@ -118,7 +121,7 @@ def _sink_invariants(computation: Computation, loop: Instruction) -> bool:
         if result.tuple_index != i:
             continue
         value = initial[i]
-        if value.opcode is Opcode.CONSTANT and not value.shape.dimensions:
+        if value.opcode is Opcode.CONSTANT and value.shape.num_elements <= _MAX_SUNK_ELEMENTS:
             for inside in (condition, body):
                 changed |= _replace_carry(inside, i, value)
         for user in list(loop.users):

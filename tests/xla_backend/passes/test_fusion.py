@@ -1,5 +1,6 @@
 """What is fused with what."""
 
+import pytest
 from pass_checks import check_pass
 
 from xla_backend.hlo.opcode import Opcode
@@ -151,6 +152,28 @@ def test_in_place_update_reads_only_what_it_writes():
         "one =", "j = s32[] parameter(3)\n one ="
     )
     assert len(fusions(other)) == 2
+
+
+@pytest.mark.parametrize(
+    "window, start, count",
+    [
+        ("[1:7]", 1, 1),
+        ("[2:8]", 5, 1),  # the start is clamped to 2
+        ("[0:6]", -1, 1),
+        ("[0:6]", 1, 2),
+        ("[0:8:2]", 0, 2),
+    ],
+)
+def test_in_place_update_at_a_constant_place(window: str, start: int, count: int) -> None:
+    taken = 4 if window.endswith(":2]") else 6
+    text = f"""
+      x = f32[8] parameter(0)
+      v = f32[{taken}] parameter(1)
+      i = s32[] constant({start})
+      w = f32[{taken}] slice(x), slice={{{window}}}
+      u = f32[{taken}] add(w, v)
+      ROOT r = f32[8] dynamic-update-slice(x, u, i)"""
+    assert len(fusions(text)) == count
 
 
 def test_reshape_of_a_parameter_stays_free():

@@ -123,6 +123,45 @@ ENTRY main {
 }
 """
 
+# Where an update goes is a constant, as arrays of indices are: the body is to see it.
+SMALL_CONSTANT = """
+HloModule m
+
+cond {
+  t = (s32[], s32[2], f32[6]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(20)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+// CHECK: body
+// CHECK-DAG: s32[2] constant({1, 3})
+// CHECK: ENTRY
+body {
+  t = (s32[], s32[2], f32[6]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  places = s32[2] get-tuple-element(t), index=1
+  x = f32[6] get-tuple-element(t), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  last = s32[1] slice(places), slice={[1:2]}
+  at = s32[] reshape(last)
+  part = f32[2] slice(x), slice={[0:2]}
+  new = f32[2] sine(part)
+  y = f32[6] dynamic-update-slice(x, new, at)
+  ROOT r = (s32[], s32[2], f32[6]) tuple(next, places, y)
+}
+
+ENTRY main {
+  start = s32[] constant(0)
+  places = s32[2] constant({1, 3})
+  x = f32[6] parameter(0)
+  t = (s32[], s32[2], f32[6]) tuple(start, places, x)
+  w = (s32[], s32[2], f32[6]) while(t), condition=cond, body=body
+  ROOT y = f32[6] get-tuple-element(w), index=2
+}
+"""
+
 CHANGES = {
     "dce": (
         DeadCodeElimination,
@@ -310,6 +349,10 @@ CHANGES = {
     "loop-unrolled": (
         WhileLoopSimplifier,
         LOOP.replace("%TRIPS%", "4") + ("// CHECK: ENTRY\n// CHECK-NOT: while(\n"),
+    ),
+    "loop-knows-small-constants": (
+        WhileLoopSimplifier,
+        SMALL_CONSTANT,
     ),
     "loop-runs-once": (
         WhileLoopSimplifier,

@@ -73,10 +73,9 @@ def dynamic_starts(e: ElementalEmitter, node: Instruction, sizes: tuple[int, ...
             starts.append(constant(0))
             continue
         if len(operands) == 1 and operands[0].shape.rank == 1:  # old form: one vector of starts
-            start = e.real(operands[0], (constant(d),))
+            starts.append(_start(e, operands[0], (constant(d),), full - size))
         else:
-            start = e.real(operands[d], ())
-        starts.append(clamped(e, start, full - size))
+            starts.append(_start(e, operands[d], (), full - size))
     return starts
 
 
@@ -116,6 +115,8 @@ def _start(e: ElementalEmitter, indices: Instruction, index: Indices, maximum: i
         low, high = known.bounds
         if low >= 0 and high <= maximum:
             return known
+        if low == high:
+            return constant(min(max(low, 0), maximum))
     return clamped(e, e.real(indices, index), maximum)
 
 
