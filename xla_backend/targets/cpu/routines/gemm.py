@@ -46,6 +46,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     VECTOR_WAYS,
     Path,
     has_direct_kernels,
+    has_tall_dots,
     has_vector_kernels,
     is_vector,
     is_way,
@@ -60,7 +61,11 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
     has_bfloat_pairs,
     tile_for,
 )
-from xla_backend.targets.cpu.routines.gemm_vector import emit_dots, emit_matrix_vector
+from xla_backend.targets.cpu.routines.gemm_vector import (
+    emit_dots,
+    emit_matrix_vector,
+    emit_tall_task,
+)
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
@@ -711,6 +716,8 @@ class _Driver:
         if self.vector:
             for way in self._vector_ways() or VECTOR_WAYS[:1]:
                 emit_matrix_vector(self.module, self.prefix, self.t, self.tile, way)
+            if self.path.way in (None, DOTS) and has_tall_dots(self.t, self.module.target):
+                emit_tall_task(self.module, self.t, self.tile, self.prefix)
         if self.packs:
             emit_pack_b(self.module, self.prefix, self.t, self.tile, self.widths, self.path.turned)
             self.emit_pack_task()

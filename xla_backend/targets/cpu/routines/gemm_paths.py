@@ -28,6 +28,9 @@ VECTOR_WAYS = tuple(_VECTOR_CASES)
 # not fill a vector, and the product does not pay for packing them. So many rows at most, so long.
 DOTS = "dots"
 DOT_ROWS, DOT_DEPTH = 64, 256
+# Or any number of rows, as many at once, by so few columns: of these a contiguous copy is made,
+# which stays in the first-level cache.
+FEW_COLUMNS, FEW_DEPTH, FEW_ELEMENTS = 4, 64, 4096
 _IN_PLACE = ("direct", "transposed")
 _EVEN, _NARROW, _TURNED, _ANY_WIDTH = "_even", "_narrow", "_turned", "_any"
 # Columns fill panels of a tile's vectors, or of one fewer.
@@ -157,6 +160,8 @@ def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) 
     short = numbers["N"] < tile.lanes and numbers["M"] <= DOT_ROWS and numbers["K"] >= DOT_DEPTH
     if has_vector_kernels(t) and short and one.issuperset(("csA", "rsB")):
         return Path(DOTS)
+    if has_tall_dots(t, target) and "csA" in one and _is_tall(numbers):
+        return Path(DOTS)
     even = numbers["M"] % tile.rows == 0
     narrow = numbers["N"] <= tile.lanes
     if has_direct_kernels(t, target) and "csB" in one and one & {"csA", "rsA"}:
@@ -170,6 +175,11 @@ def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) 
     return Path("packed", even=even, narrow=narrow, turned="csB" not in one)
 
 
+def _is_tall(numbers: Mapping[str, int]) -> bool:
+    m, n, k = (numbers[name] for name in "MNK")
+    return m > DOT_ROWS and n <= FEW_COLUMNS and k >= FEW_DEPTH and n * k <= FEW_ELEMENTS
+
+
 def _panels_of(tile: Tile, columns: int) -> str | None:
     """What so many columns fill if they are dealt out evenly to as few panels as there can be."""
     vectors = -(-columns // tile.lanes)
@@ -181,6 +191,12 @@ def _panels_of(tile: Tile, columns: int) -> str | None:
 
 def has_vector_kernels(t: GemmType) -> bool:
     return not t.compute.is_integral
+
+
+def has_tall_dots(t: GemmType, target: TargetInfo) -> bool:
+    """Whether tall matrices are multiplied by few columns as dot products: real numbers that need
+    no conversion."""
+    return t.compute.is_floating and t.source == t.compute and target.has_masks
 
 
 def has_direct_kernels(t: GemmType, target: TargetInfo) -> bool:

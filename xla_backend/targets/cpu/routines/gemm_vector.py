@@ -6,7 +6,8 @@ these are stored. Complex numbers are two vectors, real and imaginary parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial, reduce
 
 from xla_backend.hlo.types import PrimitiveType as P
@@ -15,7 +16,14 @@ from xla_backend.llvm.types import const, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_context import element_type, packed_element
 from xla_backend.targets.cpu.routines.gemm_micro import multiply_add
-from xla_backend.targets.cpu.routines.gemm_paths import DOT_DEPTH, DOT_ROWS
+from xla_backend.targets.cpu.routines.gemm_paths import (
+    DOT_DEPTH,
+    DOT_ROWS,
+    FEW_COLUMNS,
+    FEW_DEPTH,
+    FEW_ELEMENTS,
+    has_tall_dots,
+)
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
 
 _ROWS = 4
@@ -23,6 +31,13 @@ _RESULTS = 16
 _UNROLL = 2
 _ROWS_PER_TASK_BYTES = 1 << 18
 _COLUMNS_PER_TASK = 1024
+_TALL_TASK = "tall.task"
+# Of the rows of a tall matrix that stay in the first-level cache from one column to the next.
+_NEAR_BYTES = 24 * 1024
+# What dot products with few columns are told, in the order of a task's context.
+_DOTS_FIELDS = dict.fromkeys(("A", "B", "C", "epilogue", "data"), "ptr") | dict.fromkeys(
+    ("M", "N", "K", "rsA", "csB", "ldc", "flags", "batch"), "i64"
+)
 
 
 def emit_matrix_vector(
@@ -265,24 +280,90 @@ def emit_dots(w: FunctionWriter, t: GemmType, tile: Tile, prefix: str) -> None:
         w.cmp("sle", "i64", "%M", str(DOT_ROWS)),
         w.cmp("sge", "i64", "%K", str(DOT_DEPTH)),
     ]
+    with _behind(w, conditions):
+        given = {name: f"%{name}" for name in _DOTS_FIELDS}
+        _emit_row_dots(w, t, tile, prefix, given, "0", "%M")
+    if not has_tall_dots(t, w.target):
+        return
+    conditions = [
+        w.cmp("eq", "i64", "%csA", "1"),
+        w.cmp("sgt", "i64", "%M", str(DOT_ROWS)),
+        w.cmp("sle", "i64", "%N", str(FEW_COLUMNS)),
+        w.cmp("sge", "i64", "%K", str(FEW_DEPTH)),
+        w.cmp("sle", "i64", w.imul("%N", "%K"), str(FEW_ELEMENTS)),
+    ]
+    with _behind(w, conditions):
+        elem = element_type(t, "B")
+        columns = w.alloca(elem, FEW_ELEMENTS, 64)
+        with w.loop("0", "%N") as column, w.loop("0", "%K") as row:
+            at = w.iadd(w.imul(row.index, "%rsB"), w.imul(column.index, "%csB"))
+            place = w.iadd(w.imul(column.index, "%K"), row.index)
+            w.store(elem, w.load(elem, w.gep(elem, "%B", at)), w.gep(elem, columns, place))
+        given = {name: f"%{name}" for name in _DOTS_FIELDS} | {"B": columns, "csB": "%K"}
+        context = w.alloca("i64", len(_DOTS_FIELDS), 8)
+        for i, (name, ty) in enumerate(_DOTS_FIELDS.items()):
+            w.store(ty, given[name], w.gep("i64", context, i), 8)
+        blocks = w.op("udiv", "i64", w.iadd("%M", DOT_ROWS - 1), str(DOT_ROWS))
+        arguments = [("ptr", f"@{prefix}.{_TALL_TASK}"), ("ptr", context), ("i64", blocks)]
+        w.call("pyjax_parallel_for", "void", arguments)
+
+
+def emit_tall_task(module: ModuleWriter, t: GemmType, tile: Tile, prefix: str) -> None:
+    """void task(ptr context, i64 block): so many rows of a tall matrix by few columns."""
+    parameters = [("ptr", "ctx"), ("i64", "block")]
+    w = module.function(f"{prefix}.{_TALL_TASK}", parameters, internal=True)
+    given = {
+        name: w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
+        for i, (name, ty) in enumerate(_DOTS_FIELDS.items())
+    }
+    start = w.imul("%block", DOT_ROWS)
+    stop = w.imin(w.iadd(start, DOT_ROWS), given["M"])
+    row_bytes = w.imul(given["K"], t.source.byte_size)
+    near = w.op("and", "i64", w.op("udiv", "i64", str(_NEAR_BYTES), row_bytes), str(-_ROWS))
+    near = w.imax(near, _ROWS)
+    with w.loop(start, stop, near) as loop:
+        rows = w.imin(w.isub(stop, loop.index), near)
+        _emit_row_dots(w, t, tile, prefix, given, loop.index, rows)
+    w.ret()
+
+
+@contextmanager
+def _behind(w: FunctionWriter, conditions: list[str]) -> Iterator[None]:
+    """Code that the function returns after, where all conditions hold."""
     yes, no = w.new_label("dots"), w.new_label("other")
     w.cond_br(reduce(lambda a, b: w.op("and", "i1", a, b), conditions), yes, no)
     w.label(yes)
     with w.scope():
-        without_c = w.cmp("eq", "ptr", "%C", "null")
-        elem = element_type(t, "C")
-        scratch = w.alloca(elem, DOT_ROWS * tile.lanes, 64)
-        c = w.select(without_c, "ptr", scratch, "%C")
-        pitch = w.select(without_c, "i64", str(tile.lanes), "%ldc")
-        with w.loop("0", "%N") as loop:
-            column = w.gep(element_type(t, "B"), "%B", w.imul(loop.index, "%csB"))
-            arguments = [("i64", "%M"), ("i64", "%K"), ("ptr", "%A"), ("i64", "%rsA")]
-            arguments += [("ptr", column), ("ptr", w.gep(elem, c, loop.index)), ("i64", pitch)]
-            arguments += [("i64", "%flags"), ("ptr", "null"), ("ptr", "null")]
-            w.call(f"{prefix}.vector", "void", [*arguments, ("i64", "0"), ("i64", "1")])
-        with w.if_(w.cmp("ne", "ptr", "%epilogue", "null")):
-            arguments = [("ptr", "%data"), ("ptr", c), ("i64", pitch), ("i64", "0"), ("i64", "%M")]
-            arguments += [("i64", "0"), ("i64", "%N"), ("i64", "%batch")]
-            w.call_pointer("%epilogue", "void", arguments)
+        yield
         w.ret()
     w.label(no)
+
+
+def _emit_row_dots(
+    w: FunctionWriter,
+    t: GemmType,
+    tile: Tile,
+    prefix: str,
+    given: dict[str, str],
+    first: str,
+    rows: str,
+) -> None:
+    """Up to DOT_ROWS rows by each column, and the epilogue of these results."""
+    without_c = w.cmp("eq", "ptr", given["C"], "null")
+    elem = element_type(t, "C")
+    width = max(tile.lanes, FEW_COLUMNS)
+    scratch = w.alloca(elem, DOT_ROWS * width, 64)
+    pitch = w.select(without_c, "i64", str(width), given["ldc"])
+    place = w.gep(elem, given["C"], w.imul(first, given["ldc"]))
+    c = w.select(without_c, "ptr", scratch, place)
+    a = w.gep(element_type(t, "A"), given["A"], w.imul(first, given["rsA"]))
+    with w.loop("0", given["N"]) as loop:
+        column = w.gep(element_type(t, "B"), given["B"], w.imul(loop.index, given["csB"]))
+        arguments = [("i64", rows), ("i64", given["K"]), ("ptr", a), ("i64", given["rsA"])]
+        arguments += [("ptr", column), ("ptr", w.gep(elem, c, loop.index)), ("i64", pitch)]
+        arguments += [("i64", given["flags"]), ("ptr", "null"), ("ptr", "null")]
+        w.call(f"{prefix}.vector", "void", [*arguments, ("i64", "0"), ("i64", "1")])
+    with w.if_(w.cmp("ne", "ptr", given["epilogue"], "null")):
+        arguments = [("ptr", given["data"]), ("ptr", c), ("i64", pitch), ("i64", first)]
+        arguments += [("i64", rows), ("i64", "0"), ("i64", given["N"]), ("i64", given["batch"])]
+        w.call_pointer(given["epilogue"], "void", arguments)

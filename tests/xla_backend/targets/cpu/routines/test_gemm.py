@@ -15,7 +15,13 @@ from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.runtime import host_threads
 from xla_backend.runtime.host_threads import num_threads
 from xla_backend.targets.cpu.routines.gemm import emit_group
-from xla_backend.targets.cpu.routines.gemm_paths import ANY_WIDTH_PATHS, PATHS, Path, paths_of
+from xla_backend.targets.cpu.routines.gemm_paths import (
+    ANY_WIDTH_PATHS,
+    PATHS,
+    Path,
+    path_of,
+    paths_of,
+)
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, tile_for
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.registry import group_module
@@ -226,8 +232,27 @@ def test_vectors_of_what_is_not_finite(kind, size, layout):
     assert np.isfinite(np.delete(found, [17, 38])).all()
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("size", [(65, 2, 64), (131, 3, 101), (67, 4, 1024), (300, 4, 67)])
+@pytest.mark.parametrize("layout", ["row", "column", "strided"])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_tall_matrices_by_few_columns(kind, size, layout, accumulate):
+    check(kind, *size, "row", layout, accumulate)
+
+
+def test_tall_matrices_have_a_way_of_their_own():
+    sizes = {"rsB": 3, "csB": 1, "N": 3, "csA": 1, "ldc": 3}
+    target = make_target("x86_64-unknown-linux-gnu", "x86-64-v4")
+    ways = {
+        (m, k): path_of(GEMM_TYPES["f32"], target, sizes | {"M": m, "K": k, "rsA": k}).way
+        for m, k in [(64, 64), (65, 64), (10000, 512), (10000, 63), (10000, 4000)]
+    }
+    tall = [shape for shape, way in ways.items() if way == "dots"]
+    assert tall == [(65, 64), (10000, 512)]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("m, n, k", [(300, 200, 500), (4, 1500, 400)])
+@pytest.mark.parametrize("m, n, k", [(300, 200, 500), (4, 1500, 400), (20001, 3, 77)])
 def test_result_does_not_depend_on_threads(m, n, k, threads):
     before = num_threads()
     rng = np.random.default_rng(1)
