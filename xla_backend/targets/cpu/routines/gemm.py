@@ -62,6 +62,7 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
     tile_for,
 )
 from xla_backend.targets.cpu.routines.gemm_vector import (
+    PAIR,
     emit_dots,
     emit_matrix_vector,
     emit_tall_task,
@@ -717,6 +718,7 @@ class _Driver:
             for way in self._vector_ways() or VECTOR_WAYS[:1]:
                 emit_matrix_vector(self.module, self.prefix, self.t, self.tile, way)
             if self.path.way in (None, DOTS) and has_tall_dots(self.t, self.module.target):
+                emit_matrix_vector(self.module, self.prefix, self.t, self.tile, PAIR)
                 emit_tall_task(self.module, self.t, self.tile, self.prefix)
         if self.packs:
             emit_pack_b(self.module, self.prefix, self.t, self.tile, self.widths, self.path.turned)

@@ -32,6 +32,7 @@ _UNROLL = 2
 _ROWS_PER_TASK_BYTES = 1 << 18
 _COLUMNS_PER_TASK = 1024
 _TALL_TASK = "tall.task"
+PAIR = "vector_pair"
 # Of the rows of a tall matrix that stay in the first-level cache from one column to the next.
 _NEAR_BYTES = 24 * 1024
 # What dot products with few columns are told, in the order of a task's context.
@@ -43,15 +44,16 @@ _DOTS_FIELDS = dict.fromkeys(("A", "B", "C", "epilogue", "data"), "ptr") | dict.
 def emit_matrix_vector(
     module: ModuleWriter, prefix: str, t: GemmType, tile: Tile, way: str
 ) -> None:
-    """One of two kernels: void way(results, K, matrix, stride, vector, out, out_stride, flags,
+    """One of three kernels: void way(results, K, matrix, stride, vector, out, out_stride, flags,
                                     epilogue, data, batch, by_rows)
 
     vector: result i is the dot product of row i (at i * stride, contiguous) with the vector.
+    vector_pair: so are two results that are neighbours, with the vector and another behind it.
     vector_columns: the results are the vector's combination of K contiguous rows (at k * stride).
     The epilogue (or null) finishes results that are a column of C (by_rows 1) or a row (0).
     """
     task = f"{prefix}.{way}.task"
-    emit_task = _emit_task if way == "vector" else _emit_columns_task
+    emit_task = {"vector": _emit_task, PAIR: _emit_pair_task}.get(way, _emit_columns_task)
     emit_task(module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True), t, tile)
     names = [("i64", "rows"), ("i64", "K"), ("ptr", "mat"), ("i64", "stride"), ("ptr", "vec")]
     names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
@@ -60,7 +62,7 @@ def emit_matrix_vector(
     context = w.alloca("i64", len(names) + 1, 8)
     for i, (ty, field) in enumerate(names):
         w.store(ty, f"%{field}", w.gep("i64", context, i), 8)
-    if way == "vector":
+    if way in ("vector", PAIR):
         row_bytes = w.imax(w.imul("%K", t.source.byte_size), 1)
         per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
         # Whole vectors of results, as epilogues expect.
@@ -198,7 +200,11 @@ def _emit_columns_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
     w.ret()
 
 
-def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
+def _emit_pair_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
+    _emit_task(w, t, tile, 2)
+
+
+def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile, vectors: int = 1) -> None:
     def get(i: int, ty: str = "i64") -> str:
         return w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
 
@@ -216,44 +222,47 @@ def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
     def grouped(values: list[str]) -> list[tuple[str, ...]]:
         return [tuple(values[i : i + parts]) for i in range(0, len(values), parts)]
 
+    def times(
+        bases: list[str], at: str, width: int, sums: list[tuple[str, ...]], mask: str | None = None
+    ) -> list[str]:
+        """Sums, by rows and then by vectors, with the products of some elements of each."""
+        xs = [numbers.load(vec, w.iadd(at, w.imul(k, v)), width, mask) for v in range(vectors)]
+        found: list[str] = []
+        for r, base in enumerate(bases):
+            a = numbers.load(base, at, width, mask)
+            for v, x in enumerate(xs):
+                found += numbers.multiply_add(width, a, x, sums[r * vectors + v])
+        return found
+
     def dot(row: str, count: int) -> None:
         bases = [numbers.operand(mat, w.imul(w.iadd(row, r), stride)) for r in range(count)]
-        start = [(ty, zero) for zero in numbers.zeros(lanes) * (count * _UNROLL)]
+        each = count * vectors
+        start = [(ty, zero) for zero in numbers.zeros(lanes) * (each * _UNROLL)]
         with w.loop("0", whole, wide, start) as loop:
             so_far = grouped(loop.carried)
             for u in range(_UNROLL):
                 at = w.iadd(loop.index, u * lanes)
-                x = numbers.load(vec, at, lanes)
-                for r in range(count):
-                    a = numbers.load(bases[r], at, lanes)
-                    sums = so_far[u * count + r]
-                    loop.next += numbers.multiply_add(lanes, a, x, sums)
+                loop.next += times(bases, at, lanes, so_far[u * each : (u + 1) * each])
         found = grouped(loop.results)
         tail = whole
         if w.target.has_masks:
             # What is left as one or two vectors, if it is more than one or two elements.
             tail = w.select(w.cmp("sgt", "i64", w.isub(k, whole), "2"), "i64", k, whole)
-            first = [value for sums in found[:count] for value in sums]
+            first = [value for sums in found[:each] for value in sums]
             with w.loop(whole, tail, lanes, [(ty, value) for value in first]) as left:
                 mask = w.active_mask(lanes, "0", w.isub(k, left.index))
-                x = numbers.load(vec, left.index, lanes, mask)
-                for r, sums in enumerate(grouped(left.carried)):
-                    a = numbers.load(bases[r], left.index, lanes, mask)
-                    left.next += numbers.multiply_add(lanes, a, x, sums)
-            found[:count] = grouped(left.results)
+                left.next += times(bases, left.index, lanes, grouped(left.carried), mask)
+            found[:each] = grouped(left.results)
         totals: list[str] = []
-        for r in range(count):
-            total = found[r]
+        for i in range(each):
+            total = found[i]
             for u in range(1, _UNROLL):
-                total = numbers.add(lanes, total, found[u * count + r])
+                total = numbers.add(lanes, total, found[u * each + i])
             totals += [w.reduce("fadd", ty, part) for part in total]
         with w.loop(tail, k, 1, [(elem, total) for total in totals]) as rest:
-            x = numbers.load(vec, rest.index, 1)
-            for r, sums in enumerate(grouped(rest.carried)):
-                a = numbers.load(bases[r], rest.index, 1)
-                rest.next += numbers.multiply_add(1, a, x, sums)
-        for r, value in enumerate(grouped(rest.results)):
-            place = w.imul(w.iadd(row, r), out_stride)
+            rest.next += times(bases, rest.index, 1, grouped(rest.carried))
+        for i, value in enumerate(grouped(rest.results)):
+            place = w.iadd(w.imul(w.iadd(row, i // vectors), out_stride), i % vectors)
 
             def old(place: str = place) -> list[str]:
                 return [*numbers.result(out, place, 1)]
@@ -323,7 +332,7 @@ def emit_tall_task(module: ModuleWriter, t: GemmType, tile: Tile, prefix: str) -
     near = w.imax(near, _ROWS)
     with w.loop(start, stop, near) as loop:
         rows = w.imin(w.isub(stop, loop.index), near)
-        _emit_row_dots(w, t, tile, prefix, given, loop.index, rows)
+        _emit_row_dots(w, t, tile, prefix, given, loop.index, rows, by_pairs=True)
     w.ret()
 
 
@@ -347,8 +356,10 @@ def _emit_row_dots(
     given: dict[str, str],
     first: str,
     rows: str,
+    by_pairs: bool = False,
 ) -> None:
-    """Up to DOT_ROWS rows by each column, and the epilogue of these results."""
+    """Up to DOT_ROWS rows by each column, or by two that lie one behind the other, and the epilogue
+    of these results."""
     without_c = w.cmp("eq", "ptr", given["C"], "null")
     elem = element_type(t, "C")
     width = max(tile.lanes, FEW_COLUMNS)
@@ -357,12 +368,20 @@ def _emit_row_dots(
     place = w.gep(elem, given["C"], w.imul(first, given["ldc"]))
     c = w.select(without_c, "ptr", scratch, place)
     a = w.gep(element_type(t, "A"), given["A"], w.imul(first, given["rsA"]))
-    with w.loop("0", given["N"]) as loop:
-        column = w.gep(element_type(t, "B"), given["B"], w.imul(loop.index, given["csB"]))
+
+    def multiply(way: str, number: str) -> None:
+        column = w.gep(element_type(t, "B"), given["B"], w.imul(number, given["csB"]))
         arguments = [("i64", rows), ("i64", given["K"]), ("ptr", a), ("i64", given["rsA"])]
-        arguments += [("ptr", column), ("ptr", w.gep(elem, c, loop.index)), ("i64", pitch)]
+        arguments += [("ptr", column), ("ptr", w.gep(elem, c, number)), ("i64", pitch)]
         arguments += [("i64", given["flags"]), ("ptr", "null"), ("ptr", "null")]
-        w.call(f"{prefix}.vector", "void", [*arguments, ("i64", "0"), ("i64", "1")])
+        w.call(f"{prefix}.{way}", "void", [*arguments, ("i64", "0"), ("i64", "1")])
+
+    pairs = w.op("and", "i64", given["N"], "-2") if by_pairs else "0"
+    if by_pairs:
+        with w.loop("0", pairs, 2) as loop:
+            multiply(PAIR, loop.index)
+    with w.loop(pairs, given["N"]) as loop:
+        multiply("vector", loop.index)
     with w.if_(w.cmp("ne", "ptr", given["epilogue"], "null")):
         arguments = [("ptr", given["data"]), ("ptr", c), ("i64", pitch), ("i64", first)]
         arguments += [("i64", rows), ("i64", "0"), ("i64", given["N"]), ("i64", given["batch"])]
