@@ -86,6 +86,23 @@ def _emit_largest(module: ModuleWriter, t: P, real: str) -> None:
     w.ret(real, rows.results[0])
 
 
+def _emit_squares(module: ModuleWriter, t: P, real: str) -> None:
+    """real qr.squares(panel, m, j, inverse): the squares of column j, divided by a power of two, of
+    the rows below j. Where the numbers are near the least ones, their products with what has been
+    divided have few bits left."""
+    parameters = [("ptr", "panel"), ("i64", "m"), ("i64", "j"), (real, "inverse")]
+    w = module.function("qr.squares", parameters, real, internal=True, attributes="noinline")
+    lanes = Rows(w, t).lanes
+    with w.loop(w.iadd("%j", 1), "%m", 1, [(real, const(real, 0.0))]) as rows:
+        at = place(w, t, "%panel", w.iadd(w.imul(rows.index, lanes.count), "%j"))
+        total = rows.carried[0]
+        for part in range(lanes.parts):
+            x = w.op("fmul", real, w.load(real, w.gep(real, at, part)), "%inverse")
+            total = w.fma(real, x, x, total)
+        rows.next = [total]
+    w.ret(real, rows.results[0])
+
+
 def _emit_base(module: ModuleWriter, t: P) -> None:
     """void qr.base(a, pitch, m, n, taus, panel): the factors of n <= lanes columns, whose rows are
     `pitch` apart."""
@@ -117,13 +134,14 @@ def _emit_base(module: ModuleWriter, t: P) -> None:
         mine = w.imul(j, count)
         alpha = v.number("%panel", w.iadd(mine, j))
 
-        def summed(inverse: str, j: str = j, mine: str = mine, alpha: Element = alpha) -> list[str]:
-            """All over a power of two: alpha, and the squares of the column's norm with alpha and
-            below it."""
+        def dots_with(inverse: str, j: str = j) -> None:
             w.store(ty, inverse, scale)
             pointers = [("ptr", "%panel"), ("i64", "%m"), ("i64", j)]
             w.call("qr.dots", "void", [*pointers, ("ptr", scale), ("ptr", dots)])
-            below = op("fmul", parts_of(v.number(dots, j))[0], inverse)
+
+        def summed(inverse: str, below: str, alpha: Element = alpha) -> list[str]:
+            """All over a power of two: alpha, and the squares of the column's norm with alpha and
+            below it."""
             scaled = [op("fmul", part, inverse) for part in parts_of(alpha)]
             total = below
             for part in scaled:
@@ -131,7 +149,8 @@ def _emit_base(module: ModuleWriter, t: P) -> None:
             return [*scaled, total, below]
 
         one = const(ty, 1.0)
-        first = summed(one)
+        dots_with(one)
+        first = summed(one, parts_of(v.number(dots, j))[0])
         square = w.extract(ty, first[-2], 0)
         least, most = (const(real, bound) for bound in _BOUNDS[real])
         within = w.op(
@@ -145,7 +164,10 @@ def _emit_base(module: ModuleWriter, t: P) -> None:
             pointers = [("ptr", "%panel"), ("i64", "%m"), ("i64", j)]
             largest = w.splat(ty, w.call("qr.largest", real, pointers))
             power, inverse = lanes.power_of_two(largest)
-            return [*summed(inverse), power, inverse]
+            dots_with(inverse)
+            divided = [*pointers, (real, w.extract(ty, inverse, 0))]
+            below = w.splat(ty, w.call("qr.squares", real, divided))
+            return [*summed(inverse, below), power, inverse]
 
         def kept(first: list[str] = first) -> list[str]:
             return [*first, one, one]
@@ -212,7 +234,9 @@ _ORGQR = [
 def emit_factor(module: ModuleWriter, t: P) -> None:
     """The functions that `factor` calls, but for those of `reflector_blocks`."""
     _emit_dots(module, t)
-    _emit_largest(module, t, "double" if t in (P.F64, P.C128) else "float")
+    real = "double" if t in (P.F64, P.C128) else "float"
+    _emit_largest(module, t, real)
+    _emit_squares(module, t, real)
     _emit_base(module, t)
 
 

@@ -108,6 +108,16 @@ def test_squares_that_overflow_or_vanish(t, power):
     np.testing.assert_allclose(np.abs(q.conj().mT @ q - np.eye(40)).max(), 0, atol=1e-5)
 
 
+@pytest.mark.parametrize("t", TYPES, ids=str)
+@pytest.mark.parametrize("shape", [(1, 70, 70), (1, 130, 70), (1, 300, 200)])
+def test_what_is_left_of_a_matrix_of_rank_1_is_near_the_least_numbers(shape, t):
+    """Columns beside it are not: what is left of a column has few bits, its reflector has all."""
+    rng = np.random.default_rng(1)
+    for a in (np.ones(shape), rng.integers(-3, 3, (shape[1], 1)) * rng.integers(-3, 3, shape[2])):
+        a = np.broadcast_to(a, shape).astype(t.numpy_dtype)
+        check_factors(a, *factors(a))
+
+
 def test_what_is_not_a_number_does_not_vanish():
     a = draw(F32, 2, 50, 40)
     a[1, 30, 20] = np.nan
