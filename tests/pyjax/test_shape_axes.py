@@ -243,6 +243,21 @@ def test_indices_out_of_bounds(mode, index, monkeypatch):
     assert ours.tobytes() == _specialised(monkeypatch, run).tobytes()
 
 
+def test_indices_of_known_bounds_may_be_out_of_those_of_the_array(monkeypatch):
+    """They are compared with the array's size, and not with what stands for it."""
+
+    def program(x):
+        return pyjax.jit(lambda x: x.at[jnp.arange(64) * 200 % 97].get(mode="clip"))(x)
+
+    with pyjax.enable_x64(True):
+        for n in (53, 96, 300):
+            x = jnp.arange(n, dtype=jnp.int32)
+            got = _specialised(monkeypatch, lambda: program(x)), program(x)  # noqa: B023
+            expected = np.minimum(np.arange(64) * 200 % 97, n - 1)
+            for each in got:
+                np.testing.assert_array_equal(each, expected)
+
+
 def test_a_program_that_is_called_often_is_compiled_for_its_shapes(monkeypatch):
     compiled = []
     find = dispatch.find_or_compile

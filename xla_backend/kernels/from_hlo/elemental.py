@@ -45,6 +45,9 @@ def handles(*opcodes: Opcode) -> Callable[[Handler], Handler]:
 class ElementalEmitter:
     """Emits elements into `builder`; `leaves` are the instructions whose values are in memory."""
 
+    # Whether dimensions, and constants that were computed from them, are those of the arrays.
+    sizes_are_known = True
+
     def __init__(self, builder: LoopBuilder, leaves: Mapping[Instruction, Buffer]) -> None:
         self.builder = builder
         self.leaves = leaves

@@ -110,7 +110,7 @@ def _dynamic_update_slice(e: ElementalEmitter, node: Instruction, index: Indices
 
 def _start(e: ElementalEmitter, indices: Instruction, index: Indices, maximum: int) -> Index:
     """An element of an array of indices, clamped."""
-    known = known_index(indices, index, e.is_at_hand)
+    known = known_index(indices, index, e.is_at_hand) if e.sizes_are_known else None
     if known is not None:
         low, high = known.bounds
         if low >= 0 and high <= maximum:

@@ -150,6 +150,8 @@ def compile_sized(
 class _Emitter(ElementalEmitter):
     """Elements of arrays whose sizes may be parameters of the kernel."""
 
+    sizes_are_known = False
+
     def __init__(
         self, builder: LoopBuilder, leaves: dict[Instruction, Buffer], sizes: dict[int, Parameter]
     ) -> None:
