@@ -2,9 +2,9 @@
 seventy, of which it uses a few.
 
 The standard decorator compiles up to six methods for each class, from text. Here most of them are
-closures, which need no compiling, and `__init__` is compiled when a first object is made. Nothing
-else differs: `fields`, `replace` and `asdict` of `dataclasses` take such classes, and standard
-dataclasses may derive from them.
+closures, which need no compiling, and `__init__` is compiled when somebody first asks for it.
+Nothing else differs: `fields`, `replace` and `asdict` of `dataclasses` take such classes, and
+standard dataclasses may derive from them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, FrozenInstanceError, field
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import MethodType
 from typing import Any, dataclass_transform
 
 __all__ = ["METHODS", "dataclass", "field"]
@@ -126,7 +127,7 @@ def _methods(
 ) -> Iterator[tuple[str, Any]]:
     frozen = options["frozen"]
     if options["init"]:
-        yield "__init__", _late_init(cls, fields, frozen, slots)
+        yield "__init__", _LateInit(cls, fields, frozen, slots)
     if options["repr"]:
         yield "__repr__", _shown([name for name, (_, f) in fields.items() if f.repr])
     if options["eq"]:
@@ -189,31 +190,51 @@ def _restore(value: Any, names: tuple[str, ...], state: list[Any]) -> None:
         _set(value, name, of_field)
 
 
-def _late_init(cls: type, fields: _Fields, frozen: bool, slots: bool) -> Callable[..., None]:
-    def __init__(self: Any, /, *arguments: Any, **named: Any) -> None:
-        # Threads that come here at the same time compile the same.
-        method = cls.__init__ = _compiled_init(cls, fields, frozen, slots)  # type: ignore[misc]
-        method(self, *arguments, **named)
+class _LateInit:
+    """`__init__` of a class: it is compiled when somebody asks for it, be it for an object or for
+    what its parameters are."""
 
-    return __init__
+    def __init__(self, cls: type, fields: _Fields, frozen: bool, slots: bool) -> None:
+        self._cls = cls
+        self._given = fields, frozen, slots
+
+    def __get__(self, instance: object, owner: type) -> Callable[..., None]:
+        cls = self._cls
+        # Threads that come here at the same time compile the same.
+        method = _compiled_init(cls, *self._given)
+        if vars(cls).get("__init__") is self:  # not what somebody has put there instead
+            cls.__init__ = method  # type: ignore[misc]
+        return method if instance is None else MethodType(method, instance)
+
+
+class _Factory:
+    """The default of parameters whose fields have a `default_factory`."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_MADE = _Factory()
 
 
 def _compiled_init(cls: type, fields: _Fields, frozen: bool, slots: bool) -> Callable[..., None]:
     parameters, lines = ["self"], []
-    names: dict[str, Any] = {"_set": _set, "_missing": MISSING}
-    for name, (_, of_field) in fields.items():
+    names: dict[str, Any] = {"_set": _set, "_made": _MADE}
+    annotations: dict[str, Any] = {}
+    for name, (annotation, of_field) in fields.items():
         names[f"_default_{name}"] = of_field.default
         value, default = name, ""
         if of_field.default_factory is not MISSING:
             names[f"_make_{name}"] = of_field.default_factory
             made = f"_make_{name}()"
-            value = f"{made} if {name} is _missing else {name}" if of_field.init else made
-            default = " = _missing"
+            value = f"{made} if {name} is _made else {name}" if of_field.init else made
+            default = " = _made"
         elif of_field.default is not MISSING:
             default = f" = _default_{name}"
             value = name if of_field.init else f"_default_{name}"
         if of_field.init:
             parameters.append(name + default)
+            annotations[name] = annotation
         elif not default or (of_field.default is not MISSING and not slots):
             continue
         lines.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
@@ -224,6 +245,7 @@ def _compiled_init(cls: type, fields: _Fields, frozen: bool, slots: bool) -> Cal
     method: Callable[..., None] = names["__init__"]
     method.__qualname__ = f"{cls.__qualname__}.__init__"
     method.__module__ = cls.__module__
+    method.__annotations__ = {**annotations, "return": None}
     return method
 
 

@@ -1,9 +1,10 @@
-"""Dataclasses that compile nothing until an object is made, beside the standard ones."""
+"""Dataclasses that compile nothing until somebody asks for it, beside the standard ones."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import threading
 from collections.abc import Callable
@@ -154,6 +155,33 @@ def test_nothing_is_compiled_until_an_object_is_made(monkeypatch: pytest.MonkeyP
         derived(1)
     assert compiled == ["Derived"]
     assert base(1).total() == 4 and compiled == ["Derived", "Base"]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_parameters_are_told_before_an_object_is_made(options: dict[str, bool]) -> None:
+    for ours, standard in zip(classes(light, **options), classes(dataclass, **options)):
+        assert str(inspect.signature(ours)) == str(inspect.signature(standard))
+        assert inspect.getfullargspec(ours.__init__).args == ["self", *ours.__match_args__]
+
+
+def test_init_may_be_wrapped_before_an_object_is_made() -> None:
+    _, cls = classes(light)
+    before, seen = cls.__init__, []
+
+    def noting(self: Any, *given: Any) -> None:
+        seen.append(given)
+        before(self, *given)
+
+    cls.__init__ = noting
+    assert [cls(1).a, cls(2).a, seen] == [1, 2, [(1,), (2,)]]
+
+
+def test_init_may_be_patched_before_an_object_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, cls = classes(light)
+    with monkeypatch.context() as patched:
+        patched.setattr(cls, "__init__", lambda self: None)
+        assert not hasattr(cls(), "b")
+    assert cls(1).a == 1
 
 
 def test_threads_that_make_the_first_object_at_the_same_time() -> None:
