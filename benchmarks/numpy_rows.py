@@ -83,6 +83,8 @@ def main(words: Sequence[str] | None = None) -> None:
     pyjax.config.update("jax_platforms", "cpu")
     pyjax.config.update("jax_enable_x64", True)
     pyjax.config.update("jax_num_threads", chosen.threads)
+    # What another thread took is added up by ticks, some of them after the call.
+    pyjax.config.update("jax_cpu_enable_async_dispatch", False)
     device = pyjax.devices()[0].device_kind
     load = os.getloadavg()[0]
     print(f"{device}, {chosen.threads} threads, load {load:.1f}, NumPy {np.__version__}\n")
