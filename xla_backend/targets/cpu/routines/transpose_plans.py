@@ -67,8 +67,9 @@ _LINES_AT_ONCE = 16
 # Results of more bytes than caches hold are written past them if they have rows of this many.
 _PAST_CACHES = 8 << 20
 _LONG_ROW = 1 << 10
-# Rows of units of a part that are read and written along the result.
-_SHORT_ROW = 1 << 9
+# Blocks of shorter rows, if these follow each other, are written as one, and read so many lines of
+# each row of the operand.
+_LINES_OF_PIECE = 4
 # Few rows that come apart are written from one end to the other anyway, so that lines of so large
 # results are still worth keeping.
 _PAST_CACHES_OF_FEW = 16 << 20
@@ -217,11 +218,9 @@ def _squares(
     elif _count(across) < wanted_across // unit:
         most_along = max(1, min(_count(along), area // most_across, MOST_ROWS))
     tall = _fit(along[0], "source", LINE // unit, 1) is None
-    if unit == PART:
-        tall = size >= _PAST_CACHES and _is_in_rows(across, along)
-        if tall:
-            most_along = _count(along)
-            most_across = max(1, min(_count(across), area // most_along, MOST_ROWS))
+    if size >= _PAST_CACHES and _is_one_piece(unit, across, along):
+        return _in_one_piece(unit, by_target, across, along)
+    tall = tall and unit != PART
     most_across, staged = _rows_of_block(unit, across, along, most_across, tall)
     if unit <= PART or size >= _PAST_CACHES:
         # Maybe they are made first.
@@ -235,13 +234,35 @@ def _squares(
     )
 
 
-def _is_in_rows(across: Sequence[_Dim], along: Sequence[_Dim]) -> bool:
-    """Whether a block's rows are short and lie one behind the other in the result, and those that
-    it reads do not meet in caches: units of a part that are moved in the order of the result go to
-    memory as the processor expects it on both sides."""
-    row, last = PART * _count(along), along[-1]
-    behind = len(along) == 1 and across[0].target == row <= _SHORT_ROW
-    return behind and _fit(last, "source", last.size, 1) is None
+def _is_one_piece(unit: int, across: Sequence[_Dim], along: Sequence[_Dim]) -> bool:
+    """Whether a block's rows are short and lie one behind the other in the result, with room for
+    all that a square writes."""
+    row = unit * along[0].size
+    behind = len(along) == 1 and across[0].target == row <= _LONG_ROW
+    whole = _WHOLE_LINES <= unit <= PART and SQUARES[unit] == unit
+    return behind and whole and min(across[0].size, along[0].size) >= _lanes(unit)
+
+
+def _in_one_piece(
+    unit: int, by_target: Sequence[_Dim], across: Sequence[_Dim], along: Sequence[_Dim]
+) -> Plan | None:
+    """In blocks of whole rows, made as they lie in the result and written as one row. Units of a
+    part go in the order of the result where the rows that are read do not meet in caches."""
+    (row,) = along
+    most = min(_count(across), _LINES_OF_PIECE * LINE // unit)
+    tall = unit == PART and _fit(row, "source", row.size, 1) is None
+    return _numbers(
+        f"transpose_{unit}",
+        unit,
+        by_target,
+        across,
+        along,
+        most,
+        row.size,
+        unit * row.size,  # no room between rows: so the routine knows
+        tall=tall,
+        joined=True,
+    )
 
 
 def _lanes(unit: int) -> int:
@@ -411,17 +432,18 @@ def _numbers(
     staged: bool = False,
     tall: bool = False,
     past_from: int = _PAST_CACHES,
+    joined: bool = False,
 ) -> Plan | None:
     others = [d for d in reversed(by_target) if d not in across and d not in along]
     if len(others) > OTHERS:
         return None
     size = unit * _count(by_target)
     one_by_one = routine == "transpose_units" and unit > _SHORT_UNIT
-    past = _goes_past(size, unit, along, past_from) and not one_by_one
+    past = joined or (_goes_past(size, unit, along, past_from) and not one_by_one)
     staged = staged or past
     ahead = 0
     if size >= past_from or unit > PART:  # squares in the caches the processor asks for itself
-        behind = staged or _count(across) <= most_across
+        behind = (staged and not joined) or _count(across) <= most_across
         ahead = most_along * along[0].source if behind else most_across * unit
     numbers = [unit, int(staged), int(past), int(tall), size, _count(across), _count(along)]
     numbers += [most_across, most_along, pitch, ahead]

@@ -63,14 +63,15 @@ def _write_part(task: Task, target: str, source: str, size: str) -> None:
     w.masked_store(ty, w.masked_load(ty, source, mask), target, mask)
 
 
-def make_places(task: Task, count: str, least: int) -> str:
+def make_places(task: Task, count: str, least: int, joined: str = "false") -> str:
     """The table of where the rows of the block are made: a row begins in a line as its target
-    does."""
+    does, and so does all of the block where its rows are `joined`."""
     w = task.w
 
     def in_stage() -> list[str]:
         with w.loop("0", count) as loop:
-            address = w.cast("ptrtoint", "ptr", task.target(loop.index), "i64")
+            target = task.target(w.select(joined, "i64", "0", loop.index))
+            address = w.cast("ptrtoint", "ptr", target, "i64")
             lead = w.op("and", "i64", address, str(LINE - 1))
             row = w.gep("i8", task.stage, w.iadd(w.imul(loop.index, task.pitch), lead))
             w.store("ptr", row, w.gep("ptr", task.made, loop.index))

@@ -8,7 +8,8 @@
         plan: the numbers of `transpose_plans`
 
 A block is made side by side in memory that stays in the nearest cache, and is then written row by
-row: whole lines of the result, past the caches where it is larger than they are. So powers of two
+row, or as one where its rows follow each other without room between them: whole lines of the
+result, past the caches where it is larger than they are. So powers of two
 between rows do no harm, and what is made may be wider than what is kept. Rows of the operand that
 the next block reads are asked for while this one is made.
 
@@ -72,7 +73,9 @@ def _squares(unit: int, task: Task) -> None:
     addresses(task, task.sources, source, "along", task.along_start, task.along)
     target = w.gep("i8", task.target_start, w.imul(task.along_start, unit))
     addresses(task, task.targets, target, "across", task.across_start, task.across)
-    places = make_places(task, task.across, lanes)
+    row = w.imul(task.along, unit)
+    joined = w.cmp("eq", "i64", task.pitch, row)
+    places = make_places(task, task.across, lanes, joined)
     if padded == unit:
         _end_of_operand(task, lanes, unit)
         _all_squares(task, unit, groups, places)
@@ -86,7 +89,9 @@ def _squares(unit: int, task: Task) -> None:
         one_by_one = lambda: _one_by_one(task, unit, places)
         w.if_else(_near_end(task, unit), [], one_by_one, here)
     with w.if_(task.staged):
-        write_rows(task, task.across, w.imul(task.along, unit))
+        rows = w.select(joined, "i64", "1", task.across)
+        size = w.select(joined, "i64", w.imul(task.across, row), row)
+        write_rows(task, rows, size)
 
 
 def _all_squares(task: Task, unit: int, groups: int, places: str) -> None:

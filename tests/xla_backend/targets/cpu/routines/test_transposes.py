@@ -326,20 +326,47 @@ def test_parts_in_the_order_of_the_result(staged):
 
 
 @pytest.mark.parametrize(
-    "shape, order, tall",
+    "shape, order, element, joined, tall",
     [
-        ((13, 45_000), (1, 0), 1),
-        ((40, 15, 1001), (0, 2, 1), 1),
-        # Small, of long rows, of rows that do not follow each other, or that meet.
-        ((13, 4_000), (1, 0), 0),
-        ((50, 15_000), (1, 0), 0),
-        ((13, 60, 1001), (2, 1, 0), 0),
-        ((16, 65_536), (1, 0), 0),
+        ((13, 45_000), (1, 0), 16, True, 1),
+        ((40, 15, 1001), (0, 2, 1), 16, True, 1),
+        ((50, 15_000), (1, 0), 16, True, 1),
+        ((29, 50_001), (1, 0), 8, True, 0),
+        ((150, 20_001), (1, 0), 4, True, 0),
+        # The operand's rows meet.
+        ((16, 65_536), (1, 0), 16, True, 0),
+        # Small, of long rows, of rows that do not follow each other, of other units.
+        ((13, 4_000), (1, 0), 16, False, 0),
+        ((70, 15_000), (1, 0), 16, False, 0),
+        ((13, 60, 1001), (2, 1, 0), 16, False, 0),
+        ((30, 200_000), (1, 0), 2, False, 1),
+        ((30, 30_000), (1, 0), 12, False, 1),
     ],
     ids=str,
 )
-def test_short_rows_of_large_results_are_written_one_after_another(shape, order, tall):
-    assert numbers_of(plan(shape, order, 16, in_tiles=False))["tall"] == tall
+def test_short_rows_of_large_results_are_written_as_one(shape, order, element, joined, tall):
+    p = numbers_of(plan(shape, order, element, in_tiles=False))
+    whole = p["past"] == 1 and p["pitch"] == p["unit"] * p["most_along"]
+    assert (whole, p["tall"]) == (joined, tall)
+    assert check(shape, order, element)
+
+
+@pytest.mark.parametrize("element", [4, 8, 16])
+def test_blocks_in_one_piece(element):
+    """Few rows and many, what is left of the last block, results that begin anywhere in a line, on
+    each instruction set."""
+
+    def in_one_piece(found):
+        along, most = numbers_of(found)["along"], 4 * LINE // element
+        sizes = {"most_across": most, "most_along": along, "pitch": element * along}
+        return changed(found, staged=1, past=1, **sizes)
+
+    for target in (None, *older_targets()):
+        for rows in (9, 13, 33, 63):
+            for columns in (65, 129, 1000, 1003):
+                found = plan((rows, columns), (1, 0), element)
+                if found is not None and found.routine == f"transpose_{element}":
+                    assert check((rows, columns), (1, 0), element, target, in_one_piece)
 
 
 @pytest.mark.parametrize("ahead", [0, 1 << 12])
@@ -462,6 +489,10 @@ def test_blocks_fit_into_their_memory(element):
         lanes = PART // SQUARES[unit] if unit in SQUARES else 1
         spare = lanes if kind == "transpose" else SPARE_BYTES // unit
         rows = max(lanes, min(p["across"], p["most_across"] + lanes - 1))
+        if kind == "transpose" and p["pitch"] == unit * p["most_along"]:  # in one piece
+            assert p["most_along"] == p["along"] >= lanes <= p["across"]
+            assert rows * p["pitch"] + LINE <= STAGE_BYTES
+            continue
         assert rows * p["pitch"] <= STAGE_BYTES
         columns = max(lanes, min(p["along"], p["most_along"] + spare - 1))
         assert columns * unit + LINE + PART <= p["pitch"]
