@@ -174,6 +174,10 @@ def _squares(
     across, along = by_source[:1], by_target[:1]
     lanes = _lanes(unit)
     wanted = max(lanes, -(-_ROW_BYTES // unit))
+    size = unit * _count(by_target)
+    # As long rows they are written past the caches; smaller units gain nothing by that.
+    large = size >= _PAST_CACHES and PART // 2 <= unit <= PART
+    long = -(-_LONG_ROW // unit) if large else wanted
 
     def grow(group: list[_Dim], order: list[_Dim], other: list[_Dim], wanted: int) -> bool:
         if _count(group) >= wanted or len(group) == min(DIGITS, len(order)):
@@ -189,11 +193,11 @@ def _squares(
             grow(across, by_source, along, lanes)
             or grow(along, by_target, across, wanted)
             or grow(across, by_source, along, wanted)
+            or grow(along, by_target, across, long)
         )
 
     while grown():
         pass
-    size = unit * _count(by_target)
     if unit % LINE == 0 and _goes_past(size, unit, along):
         some, others = (min(_LINES_AT_ONCE, _count(group)) for group in (across, along))
         return _numbers("transpose_rows", unit, by_target, across, along, some, others, LINE)

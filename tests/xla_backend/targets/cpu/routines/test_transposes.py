@@ -351,6 +351,13 @@ def test_short_rows_of_large_results_are_written_as_one(shape, order, element, j
     assert check(shape, order, element)
 
 
+@pytest.mark.parametrize("row, element, past", [(70, 4, 0), (70, 8, 1), (40, 16, 1)])
+def test_short_rows_that_go_on_in_another_dimension_are_long_ones(row, element, past):
+    shape = (row, 60, 640)
+    assert numbers_of(plan(shape, (2, 1, 0), element))["past"] == past
+    assert check(shape, (2, 1, 0), element)
+
+
 @pytest.mark.parametrize("element", [4, 8, 16])
 def test_blocks_in_one_piece(element):
     """Few rows and many, what is left of the last block, results that begin anywhere in a line, on
