@@ -15,7 +15,6 @@ from typing import Any
 
 from pyjax.native.entry_code import entry_code
 from xla_backend.persistent.settings import installed_directory
-from xla_backend.process.ending import ended_in_order
 from xla_backend.process.on_first_use import import_now, on_first_use
 from xla_backend.runtime.host_threads import available_threads
 
@@ -65,27 +64,23 @@ def run(chosen: argparse.Namespace) -> int:
         return 2
     jobs = chosen.jobs or available_threads()
     try:
-        with ended_in_order():
-            for name in chosen.cpu or [tool.HOST]:
-                _compile(tool, name, directory, chosen.all, jobs)
+        for name in chosen.cpu or [tool.HOST]:
+            target = tool.target_named(name)
+            texts = [entry_code(target)]
+            made = tool.make_pack(
+                target, directory, _pieces(chosen.all), texts, jobs, _progress(name)
+            )
+            for stale in made.removed:
+                print(f"removed {stale}: of other sources")
+            print(
+                f"{name}: {made.entries} entries, {made.size / 1e6:.1f} MB, in "
+                f"{made.seconds:.1f} s on {jobs} processes: {made.path}"
+            )
+            _compile_operations(tool, name, target, directory)
     except tool.PrecompileError as error:
         print(f"pyjax precompile: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-def _compile(tool: Any, name: str, directory: Path, all: bool, jobs: int) -> None:
-    """What a processor or level is to find."""
-    target = tool.target_named(name)
-    texts = [entry_code(target)]
-    made = tool.make_pack(target, directory, _pieces(all), texts, jobs, _progress(name))
-    for stale in made.removed:
-        print(f"removed {stale}: of other sources")
-    print(
-        f"{name}: {made.entries} entries, {made.size / 1e6:.1f} MB, in "
-        f"{made.seconds:.1f} s on {jobs} processes: {made.path}"
-    )
-    _compile_operations(tool, name, target, directory)
 
 
 def _compile_operations(tool: Any, name: str, target: Any, directory: Path) -> None:
