@@ -171,8 +171,7 @@ def may_be_interior(node: Instruction) -> bool:
 
 
 def same_window_read(reader: Instruction, update: Instruction) -> bool:
-    """`reader` takes exactly the window that the dynamic-update-slice writes, of an array with the
-    same dimensions."""
+    """`reader` takes just the window that the dynamic-update-slice writes, of as large an array."""
     attributes, whole = reader.attributes, update.shape.dimensions
     if not isinstance(attributes, (DynamicSliceAttributes, SliceAttributes)):
         return False

@@ -1,5 +1,4 @@
-"""Reductions down columns in groups of rows: as text, checked by the verifier, run by the
-interpreter."""
+"""Reductions down columns in groups of rows: as text, by the verifier, by the interpreter."""
 
 import numpy as np
 import pytest

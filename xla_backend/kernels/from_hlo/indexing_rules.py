@@ -13,7 +13,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.kernels.from_hlo.attribute_access import attrs
 from xla_backend.kernels.from_hlo.elemental import Element, ElementalEmitter, Indices, handles
-from xla_backend.kernels.from_hlo.known_integers import known_index
+from xla_backend.kernels.from_hlo.known_integers import clamped_index, known_index
 from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import Value
 
@@ -112,11 +112,9 @@ def _start(e: ElementalEmitter, indices: Instruction, index: Indices, maximum: i
     """An element of an array of indices, clamped."""
     known = known_index(indices, index, e.is_at_hand) if e.sizes_are_known else None
     if known is not None:
-        low, high = known.bounds
-        if low >= 0 and high <= maximum:
-            return known
-        if low == high:
-            return constant(min(max(low, 0), maximum))
+        inside = clamped_index(constant(0), known, constant(maximum))
+        if inside is not None:
+            return inside
     return clamped(e, e.real(indices, index), maximum)
 
 

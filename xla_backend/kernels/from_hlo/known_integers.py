@@ -1,6 +1,5 @@
 """Integers that are known where their place is: of an `iota` and arithmetic on it, an element is an
-index expression. What is read at such places is read as a slice is, in vectors and without a
-clamp.
+index expression. What is read at such places is read as a slice is: in vectors, and without clamps.
 """
 
 from __future__ import annotations
@@ -196,7 +195,8 @@ def _smaller(lhs: Index, rhs: Index) -> Index | None:
     return lhs if high <= 0 else rhs if low >= 0 else None
 
 
-def _clamp(low: Index, value: Index, high: Index) -> Index | None:
+def clamped_index(low: Index, value: Index, high: Index) -> Index | None:
+    """min(max(value, low), high), if the bounds decide which one it is."""
     above = _larger(low, value)
     return None if above is None else _smaller(above, high)
 
@@ -213,5 +213,5 @@ _ARITHMETIC: dict[Opcode, Callable[..., Index | None]] = {
     Opcode.AND: _and,
     Opcode.MAXIMUM: _larger,
     Opcode.MINIMUM: _smaller,
-    Opcode.CLAMP: _clamp,
+    Opcode.CLAMP: clamped_index,
 }

@@ -53,8 +53,7 @@ def rows_of(columns: Loop) -> Loop | None:
 
 
 def reduce_in_groups(kernel: Kernel, columns: Loop, width: int, height: int) -> Loop:
-    """Reduce down blocks of `width` columns, `height` rows of them at a time; returns the loop over
-    blocks.
+    """Reduce down blocks of `width` columns, `height` rows at a time; returns the loop over blocks.
 
     Raises:
       ScheduleError: the loop does more than to reduce down columns.

@@ -36,12 +36,8 @@ def argument(rows, width):
     return a
 
 
-@pytest.mark.parametrize("opcode", OPERATIONS)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_values(opcode, width):
-    executable = compile_module(module(opcode, 300, width), CompileOptions())
-    a = argument(300, width)
-    expected = OPERATIONS[opcode][0](a.astype(np.float64), 1)
+def results_on_threads(executable, a):
+    """The result on one, two and seven threads."""
     before, found = num_threads(), []
     try:
         for threads in (1, 2, 7):
@@ -49,6 +45,16 @@ def test_values(opcode, width):
             found.append(np.asarray(executable.run_arrays([a])[0]))
     finally:
         set_num_threads(before)
+    return found
+
+
+@pytest.mark.parametrize("opcode", OPERATIONS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_values(opcode, width):
+    executable = compile_module(module(opcode, 300, width), CompileOptions())
+    a = argument(300, width)
+    expected = OPERATIONS[opcode][0](a.astype(np.float64), 1)
+    found = results_on_threads(executable, a)
     if opcode == "add":
         np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-4)
     else:
@@ -169,13 +175,7 @@ def test_columns_of_what_lies_in_memory(case, opcode):
     if opcode != "add":
         a[..., shape[-2] // 2, ::5] = np.nan
     expected = OPERATIONS[opcode][0](a.astype(np.float64), axis)
-    before, found = num_threads(), []
-    try:
-        for threads in (1, 2, 7):
-            set_num_threads(threads)
-            found.append(np.asarray(executable.run_arrays([a])[0]))
-    finally:
-        set_num_threads(before)
+    found = results_on_threads(executable, a)
     np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=2e-3)
     for other in found[1:]:
         np.testing.assert_array_equal(found[0].view(np.int32), other.view(np.int32))

@@ -194,8 +194,7 @@ def has_vector_kernels(t: GemmType) -> bool:
 
 
 def has_tall_dots(t: GemmType, target: TargetInfo) -> bool:
-    """Whether tall matrices are multiplied by few columns as dot products: real numbers that need
-    no conversion."""
+    """Whether tall matrices by few columns are dot products: of reals that need no conversion."""
     return t.compute.is_floating and t.source == t.compute and target.has_masks
 
 

@@ -25,6 +25,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     has_tall_dots,
 )
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
+from xla_backend.targets.cpu.routines.task_context import TaskContext
 
 _ROWS = 4
 _RESULTS = 16
@@ -35,9 +36,10 @@ _TALL_TASK = "tall.task"
 PAIR = "vector_pair"
 # Of the rows of a tall matrix that stay in the first-level cache from one column to the next.
 _NEAR_BYTES = 24 * 1024
-# What dot products with few columns are told, in the order of a task's context.
-_DOTS_FIELDS = dict.fromkeys(("A", "B", "C", "epilogue", "data"), "ptr") | dict.fromkeys(
-    ("M", "N", "K", "rsA", "csB", "ldc", "flags", "batch"), "i64"
+# What dot products with few columns are told.
+_DOTS = TaskContext(
+    ("A", "B", "C", "epilogue", "data", "M", "N", "K", "rsA", "csB", "ldc", "flags", "batch"),
+    pointers=5,
 )
 
 
@@ -53,8 +55,12 @@ def emit_matrix_vector(
     The epilogue (or null) finishes results that are a column of C (by_rows 1) or a row (0).
     """
     task = f"{prefix}.{way}.task"
-    emit_task = {"vector": _emit_task, PAIR: _emit_pair_task}.get(way, _emit_columns_task)
-    emit_task(module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True), t, tile)
+    by_rows = {"vector": 1, PAIR: 2}  # vectors at once
+    body = module.function(task, [("ptr", "ctx"), ("i64", "block")], internal=True)
+    if way in by_rows:
+        _emit_task(body, t, tile, by_rows[way])
+    else:
+        _emit_columns_task(body, t, tile)
     names = [("i64", "rows"), ("i64", "K"), ("ptr", "mat"), ("i64", "stride"), ("ptr", "vec")]
     names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
     names += [("ptr", "epilogue"), ("ptr", "data"), ("i64", "batch"), ("i64", "by_rows")]
@@ -62,7 +68,7 @@ def emit_matrix_vector(
     context = w.alloca("i64", len(names) + 1, 8)
     for i, (ty, field) in enumerate(names):
         w.store(ty, f"%{field}", w.gep("i64", context, i), 8)
-    if way in ("vector", PAIR):
+    if way in by_rows:
         row_bytes = w.imax(w.imul("%K", t.source.byte_size), 1)
         per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
         # Whole vectors of results, as epilogues expect.
@@ -200,11 +206,7 @@ def _emit_columns_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
     w.ret()
 
 
-def _emit_pair_task(w: FunctionWriter, t: GemmType, tile: Tile) -> None:
-    _emit_task(w, t, tile, 2)
-
-
-def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile, vectors: int = 1) -> None:
+def _emit_task(w: FunctionWriter, t: GemmType, tile: Tile, vectors: int) -> None:
     def get(i: int, ty: str = "i64") -> str:
         return w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
 
@@ -290,7 +292,7 @@ def emit_dots(w: FunctionWriter, t: GemmType, tile: Tile, prefix: str) -> None:
         w.cmp("sge", "i64", "%K", str(DOT_DEPTH)),
     ]
     with _behind(w, conditions):
-        given = {name: f"%{name}" for name in _DOTS_FIELDS}
+        given = {name: f"%{name}" for name in _DOTS.names}
         _emit_row_dots(w, t, tile, prefix, given, "0", "%M")
     if not has_tall_dots(t, w.target):
         return
@@ -308,10 +310,8 @@ def emit_dots(w: FunctionWriter, t: GemmType, tile: Tile, prefix: str) -> None:
             at = w.iadd(w.imul(row.index, "%rsB"), w.imul(column.index, "%csB"))
             place = w.iadd(w.imul(column.index, "%K"), row.index)
             w.store(elem, w.load(elem, w.gep(elem, "%B", at)), w.gep(elem, columns, place))
-        given = {name: f"%{name}" for name in _DOTS_FIELDS} | {"B": columns, "csB": "%K"}
-        context = w.alloca("i64", len(_DOTS_FIELDS), 8)
-        for i, (name, ty) in enumerate(_DOTS_FIELDS.items()):
-            w.store(ty, given[name], w.gep("i64", context, i), 8)
+        changed = {"B": columns, "csB": "%K"}
+        context = _DOTS.make(w, [changed.get(name, f"%{name}") for name in _DOTS.names])
         blocks = w.op("udiv", "i64", w.iadd("%M", DOT_ROWS - 1), str(DOT_ROWS))
         arguments = [("ptr", f"@{prefix}.{_TALL_TASK}"), ("ptr", context), ("i64", blocks)]
         w.call("pyjax_parallel_for", "void", arguments)
@@ -321,10 +321,7 @@ def emit_tall_task(module: ModuleWriter, t: GemmType, tile: Tile, prefix: str) -
     """void task(ptr context, i64 block): so many rows of a tall matrix by few columns."""
     parameters = [("ptr", "ctx"), ("i64", "block")]
     w = module.function(f"{prefix}.{_TALL_TASK}", parameters, internal=True)
-    given = {
-        name: w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
-        for i, (name, ty) in enumerate(_DOTS_FIELDS.items())
-    }
+    given = dict(zip(_DOTS.names, _DOTS.fields(w)))
     start = w.imul("%block", DOT_ROWS)
     stop = w.imin(w.iadd(start, DOT_ROWS), given["M"])
     row_bytes = w.imul(given["K"], t.source.byte_size)

@@ -1,8 +1,8 @@
 """Reflectors that are applied many at a time, as products.
 
 With the reflectors in the columns of V their product is I - V T V^H, and the inverse of T is the
-upper triangle of V^H V with 1 / tau on the diagonal (Puglisi): products with T are triangular
-systems.
+upper triangle of V^H V with 1 / tau on the diagonal (Puglisi): products with T
+are triangular systems.
 """
 
 from __future__ import annotations

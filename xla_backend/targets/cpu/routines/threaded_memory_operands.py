@@ -1,9 +1,9 @@
-"""Handlers of operations of which one operand is neighbours in memory, which need not be loaded
-before.
+"""Handlers of operations of which one operand is neighbours in memory, which nothing
+has to load before.
 
   h(code, frame): operands: the slot of the result, that of the other operand, where the first
-                  element is (as in `threaded_memory`), and how often as many lanes as are computed
-                  at once
+                  element is (as in `threaded_memory`), and how many times the lanes of one
+                  instruction there are
 """
 
 from __future__ import annotations

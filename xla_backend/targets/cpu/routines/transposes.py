@@ -9,9 +9,9 @@
 
 A block is made side by side in memory that stays in the nearest cache, and is then written row by
 row, or as one where its rows follow each other without room between them: whole lines of the
-result, past the caches where it is larger than they are. So powers of two
-between rows do no harm, and what is made may be wider than what is kept. Rows of the operand that
-the next block reads are asked for while this one is made.
+result, past the caches where it is larger than they are. So powers of two between rows do no harm,
+and what is made may be wider than what is kept. Rows of the operand that the next block reads are
+asked for while this one is made.
 
 Units that are no power of two are padded in registers: squares are those of the next one, whose
 rows are spread as they are read, and pushed together as they are written. So more is read than the
@@ -124,8 +124,7 @@ def _right_and_down(task: Task, unit: int, groups: int, places: str) -> None:
 
 
 def _down_and_right(task: Task, unit: int, groups: int, places: str) -> None:
-    """All squares of a block, most of which are as large as registers are wide, in the order of the
-    operand."""
+    """All squares of a block in the operand's order: most are as large as registers are wide."""
     w, lanes = task.w, PART // SQUARES[unit]
     parts, rows = task.width // PART, lanes * groups
     wide = w.op("and", "i64", task.across, str(-(lanes * parts)))

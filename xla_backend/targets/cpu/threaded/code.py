@@ -159,8 +159,8 @@ class Code:
         return slot
 
     def reuse_slots(self, reuses: bool) -> None:
-        """Let slots of what is computed here be taken again from now on, once nobody holds them; or
-        no more."""
+        """Let slots of what is computed here be taken again from now on, once nobody holds
+        them; or no more."""
         self.reuses = reuses
         self._free.clear()
         self._holders.clear()

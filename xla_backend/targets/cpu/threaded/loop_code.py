@@ -167,8 +167,7 @@ class LoopCode(MemoryCode):
                 self._places.pop(c.next, None)
 
     def _first_rounds(self, loop: Loop, rounds: int) -> None:
-        """Rounds in front of those that were run at once: as they are independent, they come behind
-        them."""
+        """Rounds in front of those that were run at once: being independent, they come behind."""
         del self.var_slots[loop.var]
         for i in range(rounds):
             self.var_numbers[loop.var] = i

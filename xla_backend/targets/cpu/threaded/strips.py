@@ -98,8 +98,7 @@ class Interior(NamedTuple):
 
 
 def interior_of(loop: Loop) -> Interior | None:
-    """The rounds of a loop that go on with the next lanes, if a loop in lanes is all there is in
-    them."""
+    """The rounds of a loop that go on with the next lanes, if each is just a loop in lanes."""
     if not loop.body:
         return None
     *before, last = loop.body
