@@ -15,6 +15,7 @@ from typing import Any
 
 from pyjax.native.entry_code import entry_code
 from xla_backend.persistent.settings import installed_directory
+from xla_backend.process.ending import ended_in_order
 from xla_backend.process.on_first_use import import_now, on_first_use
 from xla_backend.runtime.host_threads import available_threads
 
@@ -90,7 +91,7 @@ def _compile_operations(tool: Any, name: str, target: Any, directory: Path) -> N
         print(f"{name}: no operations, as this machine cannot run code for it")
         return
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
+    with ended_in_order(), tempfile.TemporaryDirectory() as folder:
         _call_operations(name, folder)
         made = tool.make_programs_pack(target, directory, Path(folder))
     for stale in made.removed:

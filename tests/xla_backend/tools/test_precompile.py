@@ -149,3 +149,49 @@ def test_an_interrupt_ends_it(tmp_path):
         process.wait()
         process.stdout.close()
     assert not [*tmp_path.glob("*.pack")]
+
+
+_OPERATIONS_ALONE = """
+import sys
+from pathlib import Path
+from pyjax.tools.command_line import main
+from xla_backend.tools import precompile
+precompile.make_pack = lambda *_: precompile.Made(Path("nowhere"), 0, 0, 0.0, [])
+sys.exit(main(["precompile", "--into", sys.argv[1]]))
+"""
+
+
+def _goes_on(group):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, 0)
+        return True
+    return False
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes")
+def test_sigterm_leaves_no_folder(tmp_path):
+    """Nor processes, while the operations are called that have a cache of their own."""
+    made, temporary = tmp_path / "made", tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _OPERATIONS_ALONE, str(made)],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while not [*temporary.rglob("*.*")]:  # something is kept
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+        assert process.wait(60) == 128 + signal.SIGTERM
+        end = time.monotonic() + 60
+        while time.monotonic() < end and _goes_on(process.pid):
+            time.sleep(0.05)
+        assert not _goes_on(process.pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert not [*made.glob("*.pack")] and not [*temporary.iterdir()]
