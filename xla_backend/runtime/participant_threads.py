@@ -10,6 +10,7 @@ done is a task that runs apart from it: the caller waits, is interrupted there, 
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -50,8 +51,9 @@ def run_together(
         for a task; the tasks are to end then.
       takes_part: whether the caller's thread runs the first one.
     Raises:
-      RuntimeError: the system has no thread for a task. What a signal's handler raises while the
-        caller waits. All tasks have ended then.
+      RuntimeError: the system has no thread for a task, or this is a child that a signal's handler
+        forked meanwhile, which has none of the threads. What a handler raises while the caller
+        waits. All tasks of this process have ended then.
     """
     caller, thread = "caller", "thread"
     owners: dict[int, str] = {}  # of tasks: who takes one first runs it, or says that nobody does
@@ -69,8 +71,11 @@ def run_together(
         on_kept_thread(run)
 
     def waits() -> bool:
+        if os.getpid() != process:
+            return False  # nobody here runs them
         return any(owners.get(n, thread) == thread and n not in outcomes for n in others)
 
+    process = os.getpid()
     others = range(takes_part, len(tasks))
     interrupt: BaseException | None = None
     begun = False
@@ -99,6 +104,12 @@ def run_together(
             interrupt = error
     if interrupt is not None:
         raise interrupt
+    if os.getpid() != process:
+        raise RuntimeError(
+            f"process {os.getpid()} was forked, by the handler of a signal, while process {process}"
+            " ran a program on several threads: the child has none of them, and so no results; run "
+            "the program again there, or fork before or after it"
+        )
     return [outcomes[number] for number in range(len(tasks))]
 
 
