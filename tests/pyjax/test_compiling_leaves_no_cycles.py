@@ -16,6 +16,7 @@ import pyjax
 import pyjax.numpy as jnp
 from pyjax import lax
 from tests.first_code import first_code
+from xla_backend.targets.cpu.work_queue import reap
 
 
 def _network(number: float) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -62,6 +63,7 @@ def _garbage(make):
     for number in (1.25, 1.5):  # the first one loads what is needed
         function, arguments = make(number)
         kept.append(pyjax.jit(function))
+        reap()  # a program of an earlier test that ran last, with all that it was made of
         gc.collect()
         gc.set_debug(gc.DEBUG_SAVEALL)
         kept[-1](*arguments)
