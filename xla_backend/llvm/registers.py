@@ -32,6 +32,7 @@ _PACKED = {"float": "f", "double": "d"}
 # By how many registers a table takes.
 _PERMUTATIONS = {
     ("float", 1): "llvm.x86.avx512.permvar.sf.512",
+    ("float", 2): "llvm.x86.avx512.vpermi2var.ps.512",
     ("double", 1): "llvm.x86.avx512.permvar.df.512",
     ("double", 2): "llvm.x86.avx512.vpermi2var.pd.512",
 }
@@ -143,16 +144,39 @@ def lookup(w: FunctionWriter, ty: str, table: Sequence[float], index: str) -> st
         place = iop(w, ty, "and", index, len(table) - 1)
         return w.gather(ty, w.module.constant_bytes(data), int_of(ty), place)
 
-    def looked_up(register: str, index: str) -> str:
-        n, kind = lanes(register), element(ty)
-        tables = [vector_const(kind, list(table[k : k + n])) for k in range(0, len(table), n)]
-        name = _PERMUTATIONS[kind, len(tables)]
-        w.module.declare(name, register, [register, int_of(register), register][: len(tables) + 1])
-        places = f"{register} {tables[0]}, {int_of(register)} {index}"
-        others = "".join(f", {register} {t}" for t in tables[1:])
-        return w.pure(f"call {register} @{name}({places}{others})", index)
+    n, kind = _WIDTH // bits_of(ty), element(ty)
+    parts = [vector_const(kind, list(table[k : k + n])) for k in range(0, len(table), n)]
+    return by_registers(w, ty, _WIDTH, partial(_permuted, w, parts), (int_of(ty), index))
 
-    return by_registers(w, ty, _WIDTH, looked_up, (int_of(ty), index))
+
+def chosen(w: FunctionWriter, ty: str, table: Sequence[str], index: str) -> str:
+    """The elements at the places of an index, integers as wide, in what some registers hold one
+    after the other; of vectors of `fills_registers`."""
+
+    def found(register: str, index: str) -> str:
+        int_ty, bit = int_of(register), 2 * lanes(register)
+        parts = [_permuted(w, table[k : k + 2], register, index) for k in range(0, len(table), 2)]
+        while len(parts) > 1:
+            own = w.op("and", int_ty, index, const(int_ty, bit))
+            is_upper = w.cmp("ne", int_ty, own, const(int_ty, 0))
+            pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
+            parts = [
+                w.select(is_upper, register, pair[1], pair[0]) if len(pair) > 1 else pair[0]
+                for pair in pairs
+            ]
+            bit *= 2
+        return parts[0]
+
+    return by_registers(w, ty, _WIDTH, found, (int_of(ty), index))
+
+
+def _permuted(w: FunctionWriter, table: Sequence[str], register: str, index: str) -> str:
+    """Of one or two registers, by the last bits of the index."""
+    name = _PERMUTATIONS[element(register), len(table)]
+    w.module.declare(name, register, [register, int_of(register), register][: len(table) + 1])
+    places = f"{register} {table[0]}, {int_of(register)} {index}"
+    others = "".join(f", {register} {t}" for t in table[1:])
+    return w.pure(f"call {register} @{name}({places}{others})", *table, index)
 
 
 def _has_permutation_of_eight(w: FunctionWriter, ty: str) -> bool:

@@ -263,7 +263,9 @@ def test_few_columns_are_shorter_vectors():
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("m, n, k", [(300, 200, 500), (4, 1500, 400), (20001, 3, 77), (20001, 7, 20)])
+@pytest.mark.parametrize(
+    "m, n, k", [(300, 200, 500), (4, 1500, 400), (20001, 3, 77), (20001, 7, 20)]
+)
 def test_result_does_not_depend_on_threads(m, n, k, threads):
     before = num_threads()
     rng = np.random.default_rng(1)
