@@ -271,6 +271,15 @@ class FunctionWriter(IndexArithmetic):
             self._depth[name] = depth
         return name
 
+    def once(self, key: str, write: Callable[[], Sequence[str]]) -> list[str]:
+        """The values that `write` returns, or those of an equal key that dominate this point: for
+        what is pure but more than an instruction."""
+        known = self._values.get(key)
+        if known is None:
+            known = self._values[key] = "\n".join(write())
+            self._scopes[-1].keys.append(key)
+        return known.split("\n")
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """A region that does not dominate what follows: its value numbers are forgotten at the
