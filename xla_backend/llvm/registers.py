@@ -31,11 +31,17 @@ _WIDTH = 512
 _PACKED = {"float": "f", "double": "d"}
 # By how many registers a table takes.
 _PERMUTATIONS = {
+    ("i8", 1): "llvm.x86.avx512.permvar.qi.512",
+    ("i8", 2): "llvm.x86.avx512.vpermi2var.qi.512",
+    ("i16", 1): "llvm.x86.avx512.permvar.hi.512",
+    ("i16", 2): "llvm.x86.avx512.vpermi2var.hi.512",
     ("float", 1): "llvm.x86.avx512.permvar.sf.512",
     ("float", 2): "llvm.x86.avx512.vpermi2var.ps.512",
     ("double", 1): "llvm.x86.avx512.permvar.df.512",
     ("double", 2): "llvm.x86.avx512.vpermi2var.pd.512",
 }
+# Elements of so many bits as the instructions that permute take them.
+_PERMUTED = {8: "i8", 16: "i16", 32: "float", 64: "double"}
 _FROM_ONE_NAN_OF_NEGATIVE = 0b1000
 
 
@@ -149,9 +155,18 @@ def lookup(w: FunctionWriter, ty: str, table: Sequence[float], index: str) -> st
     return by_registers(w, ty, _WIDTH, partial(_permuted, w, parts), (int_of(ty), index))
 
 
+def permuted_type(w: FunctionWriter, ty: str) -> str | None:
+    """A vector as `chosen` takes it: whole registers of AVX-512; None where there are no instructions
+    that permute them."""
+    bits, n = bits_of(ty), lanes(ty)
+    if not w.target.is_x86 or w.target.vector_bits != _WIDTH or bits * n % _WIDTH:
+        return None
+    return None if bits == 8 and not w.target.permutes_wide_bytes else vector(_PERMUTED[bits], n)
+
+
 def chosen(w: FunctionWriter, ty: str, table: Sequence[str], index: str) -> str:
     """The elements at the places of an index, integers as wide, in what some registers hold one
-    after the other; of vectors of `fills_registers`."""
+    after the other; of a `permuted_type`."""
 
     def found(register: str, index: str) -> str:
         int_ty, bit = int_of(register), 2 * lanes(register)

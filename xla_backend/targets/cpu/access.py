@@ -22,7 +22,6 @@ from xla_backend.llvm.types import (
     const,
     element,
     first_lanes,
-    int_of,
     mask_of,
     memory_type,
     register_type,
@@ -32,7 +31,7 @@ from xla_backend.llvm.types import (
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.paired_gathers import gathered_pair
-from xla_backend.targets.cpu.small_tables import looked_up, small_table
+from xla_backend.targets.cpu.small_tables import looked_up, places_type, small_table
 
 # Registers that lanes are put together in; LLVM cuts them where those of the machine are smaller.
 _REGISTER_BITS = 512
@@ -347,7 +346,7 @@ class Access:
         if table is None:
             return None
         first = self.w.gep(element(ty), base, self.e.uniform(table.first))
-        places = self.lanes_of_index(table.places, element(int_of(ty)))
+        places = self.lanes_of_index(table.places, places_type(ty))
         return looked_up(self.w, ty, first, table.size, places)
 
     def _pieces(self, index: Index, stored: str) -> list[Pieces] | None:

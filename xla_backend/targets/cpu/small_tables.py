@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xla_backend.kernels.index import Index
-from xla_backend.llvm.registers import chosen, fills_registers
-from xla_backend.llvm.types import bits_of, element, vector, vector_const
+from xla_backend.llvm.registers import chosen, permuted_type
+from xla_backend.llvm.types import bits_of, element, int_of, vector, vector_const
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter
 
 _REGISTER_BITS = 512
-# Instructions that permute take floats.
-_FLOATS = {32: "float", 64: "double"}
 # Registers of a table, at most, for each one of lanes, and in all: with more of them a gather is as
 # quick on a Zen 4, which takes 21 cycles for 16 lanes.
 _FOR_EACH, _IN_ALL = 4, 16
@@ -33,21 +31,25 @@ class SmallTable(NamedTuple):
 def small_table(w: FunctionWriter, ty: str, index: Index, varying: Index) -> SmallTable | None:
     """What a vector is loaded from, `varying` being what differs between lanes in the index; None
     where a gather is as good."""
-    elem = _FLOATS.get(bits_of(element(ty)))
-    if elem is None or not fills_registers(w, vector(elem, lanes_of(ty))):
+    if permuted_type(w, ty) is None:
         return None
     low, high = varying.bounds
-    own = bits_of(elem) * lanes_of(ty) // _REGISTER_BITS
-    most = min(_FOR_EACH * own, _IN_ALL) * _REGISTER_BITS // bits_of(elem)
-    if high - low >= most:
+    own = bits_of(ty) * lanes_of(ty) // _REGISTER_BITS
+    if high - low >= min(_FOR_EACH * own, _IN_ALL) * _REGISTER_BITS // bits_of(ty):
         return None
     return SmallTable(index - varying + low, varying - low, high - low + 1)
 
 
+def places_type(ty: str) -> str:
+    """The elements of an index that `looked_up` takes."""
+    return "i64" if bits_of(ty) == 64 else "i32"
+
+
 def looked_up(w: FunctionWriter, ty: str, first: str, size: int, places: str) -> str:
-    """The elements of a table at these places, which are integers as wide."""
-    elem = _FLOATS[bits_of(element(ty))]
-    count = _REGISTER_BITS // bits_of(elem)
+    """The elements of a table at these places."""
+    found = permuted_type(w, ty)
+    assert found is not None, "no small table"
+    elem, count = element(found), _REGISTER_BITS // bits_of(found)
     register = vector(elem, count)
     parts = []
     for start in range(0, size, count):
@@ -57,5 +59,7 @@ def looked_up(w: FunctionWriter, ty: str, first: str, size: int, places: str) ->
         else:
             own = vector_const("i1", [start + lane < size for lane in range(count)])
             parts.append(w.masked_load(register, place, own))
-    found = vector(elem, lanes_of(ty))
+    given = vector(places_type(ty), lanes_of(ty))
+    if given != int_of(found):
+        places = w.cast("trunc", given, places, int_of(found))
     return w.cast("bitcast", found, chosen(w, found, parts, places), ty)

@@ -49,6 +49,8 @@ def check(module: HloModule, table: np.ndarray, places: np.ndarray) -> str:
 def table_of(type: str, *shape: int) -> np.ndarray:
     """Bits of all kinds, with NaNs of their own."""
     dtype = np.dtype(P(type).numpy_dtype)
+    if type == "pred":
+        return np.random.default_rng(1).integers(0, 2, shape).astype(bool)
     raw = np.random.default_rng(1).bytes(int(np.prod(shape)) * dtype.itemsize)
     table = np.frombuffer(raw, dtype).copy()
     if dtype.kind == "f":
@@ -56,7 +58,7 @@ def table_of(type: str, *shape: int) -> np.ndarray:
     return table.reshape(shape)
 
 
-@pytest.mark.parametrize("type", ["f32", "s32", "u32", "f64", "s64", "c64"])
+@pytest.mark.parametrize("type", ["f32", "s32", "f64", "s64", "c64", "u8", "bf16", "s16", "pred"])
 @pytest.mark.parametrize("places", ["u8", "s32", "s64"])
 def test_values(type: str, places: str) -> None:
     rng = np.random.default_rng(0)
