@@ -156,8 +156,8 @@ def lookup(w: FunctionWriter, ty: str, table: Sequence[float], index: str) -> st
 
 
 def permuted_type(w: FunctionWriter, ty: str) -> str | None:
-    """A vector as `chosen` takes it: whole registers of AVX-512; None where there are no instructions
-    that permute them."""
+    """A vector as `chosen` takes it: whole registers of AVX-512; None where there are no
+    instructions that permute them."""
     bits, n = bits_of(ty), lanes(ty)
     if not w.target.is_x86 or w.target.vector_bits != _WIDTH or bits * n % _WIDTH:
         return None
