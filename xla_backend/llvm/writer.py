@@ -212,6 +212,8 @@ class FunctionWriter(IndexArithmetic):
         self._values: dict[str, str] = {}
         # Values that were widened without loss -> what they were made of.
         self.narrow_of: dict[str, str] = {}
+        # Floats that are integers of 8 bits.
+        self.bytes: set[str] = set()
         self._scopes: list[_Scope] = [_Scope(None)]
         self.block = "entry"
         self._has_fma = self.target.has_fma
