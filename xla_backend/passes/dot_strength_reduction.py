@@ -18,9 +18,8 @@ _MANY_PRODUCTS = 8
 _TINY_SIDE = 4
 # Many matrices of at most so many elements along what is summed, each times a vector.
 _SHORT_ROW = 32
-# Rows of so many elements or fewer, or of a multiple, are added up without gathers, a row in each
-# lane.
-_SOME_LANES = 8
+# Rows of so many elements are added up without gathers, a row or an element in each lane.
+_IN_LANES = frozenset({*range(2, 11), 12, 16, 24, 32})
 # So many vectors of at most so many components, times one matrix.
 _LONG_SIDE = 256
 
@@ -149,8 +148,7 @@ def _small_matrices_by_vectors(node: Instruction) -> Instruction | None:
 def _short_rows_by_a_vector(node: Instruction) -> Instruction | None:
     """Many short rows, one after the other in memory, times one vector: sums of them."""
     sizes = dot_sizes(node)
-    in_lanes = sizes.k <= _SOME_LANES or sizes.k % _SOME_LANES == 0
-    if sizes.batch != 1 or not in_lanes or not 2 <= sizes.k <= _SHORT_ROW:
+    if sizes.batch != 1 or sizes.k not in _IN_LANES:
         return None
     long = max(sizes.m, sizes.n) >= _LONG_SIDE and 1 in (sizes.m, sizes.n)
     if not long or not sums_as_a_reduce(node):
@@ -204,7 +202,7 @@ class DotStrengthReduction(RuleTablePass):
     Leaves: no dot over one element, and no f32, f64 or 32-bit
     integer dot without free dimensions, of eight or more matrices of at most four by four, or of
       hundreds of vectors of at most four components and a matrix of as many, or of hundreds of
-      vectors of up to eight, 16, 24 or 32 components and one, or of eight or more
+      vectors of up to ten, 12, 16, 24 or 32 components and one, or of eight or more
       matrices with rows (which are summed) of up to 32 elements in memory row by row, or of up to
       32 by 32 column by column, and a vector each.
     """

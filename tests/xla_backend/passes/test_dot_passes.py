@@ -292,7 +292,7 @@ KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
     ),
     "rows that lanes do not read without gathers, by a vector": (
         DotStrengthReduction,
-        "p = f32[1000,10] parameter(0)\n q = f32[10] parameter(1)\n"
+        "p = f32[1000,11] parameter(0)\n q = f32[11] parameter(1)\n"
         " ROOT r = f32[1000] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
     "columns of short rows by a vector": (

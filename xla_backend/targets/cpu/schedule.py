@@ -47,7 +47,7 @@ from xla_backend.llvm.target import TargetInfo
 from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.long_columns import GROUP_ROWS, reduce_long_columns
-from xla_backend.targets.cpu.short_row_reads import row_length, row_reads
+from xla_backend.targets.cpu.short_row_reads import row_length, row_reads, shuffles
 from xla_backend.targets.cpu.short_rows import join_short_rows
 
 _PARALLEL_MICROSECONDS = 25.0
@@ -191,9 +191,9 @@ class _Cost:
         coefficient = index.coefficient(var)
         if _is_regular(index, var, varying) and coefficient in (0, 1, -1):
             return 1.0
-        length = row_length(index, var)
-        if length:
-            return 1.0 + math.log2(length)
+        count = shuffles(row_length(index, var), self.lanes)
+        if count:
+            return 1.0 + count
         costs = [self._turn(index, var, varying, turn) for turn in range(self.turns)]
         return sum(costs) / self.turns
 
