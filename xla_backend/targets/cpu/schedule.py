@@ -54,6 +54,8 @@ _PARALLEL_MICROSECONDS = 25.0
 _BLOCK_MICROSECONDS = 10.0
 _MAX_BLOCKS = 64
 _HORIZONTAL_CYCLES = 20.0
+# Of a load that waits for a store.
+_WAITING_CYCLES = 20.0
 _GATHER_CYCLES_PER_LANE = 1.2
 # As measured with AVX-512, where a row for each lane took four times as long as one row at a time.
 _SCATTER_CYCLES_PER_LANE = 5.0
@@ -218,8 +220,21 @@ class _Cost:
         vector = trips * self._vector(s.body, s.var, inside)
         if s.carries:
             vector += _HORIZONTAL_CYCLES
+        elif extent < self.lanes and _may_be_in_place(s):
+            vector += _WAITING_CYCLES
         self.choice[s] = vector < scalar
         return min(vector, scalar)
+
+
+def _may_be_in_place(loop: Loop) -> bool:
+    """Whether a loop reads elements as large as those that it writes there: if both are the same
+    memory, the vector of a row covers what was just stored of the row before under a mask, which
+    processors do not forward."""
+    stored = {(s.index, s.buffer.element_type.byte_size) for s in loop.body if isinstance(s, Store)}
+    return any(
+        isinstance(s, Load) and (s.index, s.buffer.element_type.byte_size) in stored
+        for s in loop.body
+    )
 
 
 def _turns(loop: Loop, lanes: int) -> int:
