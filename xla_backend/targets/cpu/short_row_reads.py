@@ -138,25 +138,27 @@ def columns(w: FunctionWriter, s: Load, pointer: str, lanes: int, length: int) -
     stored = memory_type(s.result.type)
     ty = vector(stored, lanes)
     rows = [w.load(ty, w.gep(stored, pointer, lanes * i)) for i in range(length)]
-    return _apart(w, ty, rows, lanes)
+    parts = {0: rows}  # by its first column what has every 1st, then every 2nd, 4th ... element
+    while len(rows) > 1:
+        step, distance = _least_factor(len(rows)), len(parts)
+        parts = {
+            first + distance * k: _every(w, ty, part, lanes, step, k)
+            for first, part in parts.items()
+            for k in range(step)
+        }
+        rows = parts[0]
+    return [parts[column][0] for column in range(length)]
 
 
-def _apart(w: FunctionWriter, ty: str, registers: list[str], lanes: int) -> list[str]:
-    """Of a stretch in n registers, n registers of which each has every n-th element."""
-    count = len(registers)
-    if count == 1:
-        return registers
-    step = _least_factor(count)
-    found = [""] * count
-    for first in range(step):
-        # Every step-th element of the stretch, from the first on: of as many registers one.
-        groups = (registers[at : at + step] for at in range(0, count, step))
-        part = [_every(w, ty, group, lanes, first) for group in groups]
-        found[first::step] = _apart(w, ty, part, lanes)
-    return found
+def _every(
+    w: FunctionWriter, ty: str, registers: list[str], lanes: int, step: int, first: int
+) -> list[str]:
+    """Every so many-th element of a stretch in registers, from the first on."""
+    groups = (registers[at : at + step] for at in range(0, len(registers), step))
+    return [_picked(w, ty, group, lanes, first) for group in groups]
 
 
-def _every(w: FunctionWriter, ty: str, registers: list[str], lanes: int, first: int) -> str:
+def _picked(w: FunctionWriter, ty: str, registers: list[str], lanes: int, first: int) -> str:
     """Of what n registers hold one after the other, every n-th element."""
     step = len(registers)
     places = [divmod(first + step * lane, lanes) for lane in range(lanes)]
