@@ -337,6 +337,8 @@ def convert(w: FunctionWriter, source: P, target: P, n: int, value: str) -> str:
             value, ty = w.cast("sext" if signed else "zext", ty, value, wide), wide
             signed = True
         result = w.cast("sitofp" if signed else "uitofp", ty, value, with_element(ty, compute))
+        if source in (P.S8, P.U8):
+            w.bytes.add(result)
         return (
             round_to(w, target, out_ty, result)
             if target in NARROW or target is P.F8E8M0FNU

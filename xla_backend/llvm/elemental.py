@@ -25,6 +25,7 @@ from typing import Any
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import complex_math
+from xla_backend.llvm.byte_quotients import byte_quotient
 from xla_backend.llvm.conversions import (
     NARROW,
     convert,
@@ -110,7 +111,7 @@ EMITTERS: dict[str, Emitter] = {
     "add": _binary("fadd"),
     "subtract": _binary("fsub"),
     "multiply": _binary("fmul"),
-    "divide": _binary("fdiv"),
+    "divide": lambda w, ty, a, b: byte_quotient(w, ty, a, b) or w.op("fdiv", ty, a, b),
     "remainder": remainder,
     "maximum": _maximum,
     "minimum": _minimum,

@@ -16,12 +16,12 @@ from xla_backend.llvm.math_basics import (
     from_bits,
     horner,
     iop,
+    quick_two_sum,
     round_to_int,
     through_double,
     two_product,
-    two_sum,
 )
-from xla_backend.llvm.types import bits_of, const, int_of, lanes, mask_of, with_element
+from xla_backend.llvm.types import bits_of, const, int_of, lanes, with_element
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 
 _TWO_OVER_PI = 0.6366197723675814
@@ -150,8 +150,7 @@ def _slow_lanes(
     w: FunctionWriter, ty: str, x: str, limit: float, r: str, tail: str, q: str
 ) -> tuple[str, str, str]:
     """(r, tail, q) with the lanes beyond the limit reduced by the scalar routine."""
-    a = fabs(w, ty, x)
-    large = w.op("and", mask_of(ty), fcmp(w, ty, "ogt", a, limit), fcmp(w, ty, "olt", a, INF))
+    large = fcmp(w, ty, "ogt", fabs(w, ty, x), limit)  # or infinite, which stays as it is
     n, wide, int_ty = lanes(ty), with_element(ty, "double"), with_element(ty, "i64")
     single = bits_of(ty) == 32
 
@@ -182,23 +181,30 @@ def _slow_lanes(
 
 
 def _reduce(w: FunctionWriter, ty: str, x: str) -> tuple[str, str, str]:
-    """x = q pi/2 + r + tail."""
+    """x = q pi/2 + r + tail. Sines go with cosines of the same angle often."""
+    r, tail, q = w.once(f"reduced by pi/2: {ty} {x}", lambda: _reduced(w, ty, x))
+    return r, tail, q
+
+
+def _reduced(w: FunctionWriter, ty: str, x: str) -> tuple[str, str, str]:
     single = bits_of(ty) == 32
     p1, p2, p3 = _PIO2_F32 if single else _PIO2_F64
     n, q = round_to_int(w, ty, x, _TWO_OVER_PI)
     r = w.fma(ty, n, const(ty, -p1), x)
-    # The first difference is exact; from here on keep what rounding loses in `tail`.
+    # The first difference is exact; from here on keep what rounding loses in `tail`, which may be
+    # more than r where that is all but zero. A step may be more than r, too, but then the last bit
+    # of r is one of the step's, so that nothing of the sum is lost either.
     if single:
         step, step_low = two_product(w, ty, n, const(ty, -p2))
-        r, tail = two_sum(w, ty, r, step)
+        r, tail = quick_two_sum(w, ty, r, step)
         tail = w.op("fadd", ty, tail, step_low)
     else:
         step = w.op("fmul", ty, n, const(ty, -p2))  # exact: the part is short
-        r, tail = two_sum(w, ty, r, step)
+        r, tail = quick_two_sum(w, ty, r, step)
     tail = w.fma(ty, n, const(ty, -p3), tail)
-    r_sum = w.op("fadd", ty, r, tail)
-    tail = w.op("fsub", ty, tail, w.op("fsub", ty, r_sum, r))
-    return _slow_lanes(w, ty, x, _LIMIT_F32 if single else _LIMIT_F64, r_sum, tail, q)
+    if not single:  # the tail may be several of r's last bits, which is too much for `_kernels`
+        r, tail = quick_two_sum(w, ty, r, tail)
+    return _slow_lanes(w, ty, x, _LIMIT_F32 if single else _LIMIT_F64, r, tail, q)
 
 
 def _kernels(w: FunctionWriter, ty: str, r: str, tail: str) -> tuple[str, str]:

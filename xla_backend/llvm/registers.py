@@ -31,10 +31,17 @@ _WIDTH = 512
 _PACKED = {"float": "f", "double": "d"}
 # By how many registers a table takes.
 _PERMUTATIONS = {
+    ("i8", 1): "llvm.x86.avx512.permvar.qi.512",
+    ("i8", 2): "llvm.x86.avx512.vpermi2var.qi.512",
+    ("i16", 1): "llvm.x86.avx512.permvar.hi.512",
+    ("i16", 2): "llvm.x86.avx512.vpermi2var.hi.512",
     ("float", 1): "llvm.x86.avx512.permvar.sf.512",
+    ("float", 2): "llvm.x86.avx512.vpermi2var.ps.512",
     ("double", 1): "llvm.x86.avx512.permvar.df.512",
     ("double", 2): "llvm.x86.avx512.vpermi2var.pd.512",
 }
+# Elements of so many bits as the instructions that permute take them.
+_PERMUTED = {8: "i8", 16: "i16", 32: "float", 64: "double"}
 _FROM_ONE_NAN_OF_NEGATIVE = 0b1000
 
 
@@ -143,16 +150,48 @@ def lookup(w: FunctionWriter, ty: str, table: Sequence[float], index: str) -> st
         place = iop(w, ty, "and", index, len(table) - 1)
         return w.gather(ty, w.module.constant_bytes(data), int_of(ty), place)
 
-    def looked_up(register: str, index: str) -> str:
-        n, kind = lanes(register), element(ty)
-        tables = [vector_const(kind, list(table[k : k + n])) for k in range(0, len(table), n)]
-        name = _PERMUTATIONS[kind, len(tables)]
-        w.module.declare(name, register, [register, int_of(register), register][: len(tables) + 1])
-        places = f"{register} {tables[0]}, {int_of(register)} {index}"
-        others = "".join(f", {register} {t}" for t in tables[1:])
-        return w.pure(f"call {register} @{name}({places}{others})", index)
+    n, kind = _WIDTH // bits_of(ty), element(ty)
+    parts = [vector_const(kind, list(table[k : k + n])) for k in range(0, len(table), n)]
+    return by_registers(w, ty, _WIDTH, partial(_permuted, w, parts), (int_of(ty), index))
 
-    return by_registers(w, ty, _WIDTH, looked_up, (int_of(ty), index))
+
+def permuted_type(w: FunctionWriter, ty: str) -> str | None:
+    """A vector as `chosen` takes it: whole registers of AVX-512; None where there are no
+    instructions that permute them."""
+    bits, n = bits_of(ty), lanes(ty)
+    if not w.target.is_x86 or w.target.vector_bits != _WIDTH or bits * n % _WIDTH:
+        return None
+    return None if bits == 8 and not w.target.permutes_wide_bytes else vector(_PERMUTED[bits], n)
+
+
+def chosen(w: FunctionWriter, ty: str, table: Sequence[str], index: str) -> str:
+    """The elements at the places of an index, integers as wide, in what some registers hold one
+    after the other; of a `permuted_type`."""
+
+    def found(register: str, index: str) -> str:
+        int_ty, bit = int_of(register), 2 * lanes(register)
+        parts = [_permuted(w, table[k : k + 2], register, index) for k in range(0, len(table), 2)]
+        while len(parts) > 1:
+            own = w.op("and", int_ty, index, const(int_ty, bit))
+            is_upper = w.cmp("ne", int_ty, own, const(int_ty, 0))
+            pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
+            parts = [
+                w.select(is_upper, register, pair[1], pair[0]) if len(pair) > 1 else pair[0]
+                for pair in pairs
+            ]
+            bit *= 2
+        return parts[0]
+
+    return by_registers(w, ty, _WIDTH, found, (int_of(ty), index))
+
+
+def _permuted(w: FunctionWriter, table: Sequence[str], register: str, index: str) -> str:
+    """Of one or two registers, by the last bits of the index."""
+    name = _PERMUTATIONS[element(register), len(table)]
+    w.module.declare(name, register, [register, int_of(register), register][: len(table) + 1])
+    places = f"{register} {table[0]}, {int_of(register)} {index}"
+    others = "".join(f", {register} {t}" for t in table[1:])
+    return w.pure(f"call {register} @{name}({places}{others})", *table, index)
 
 
 def _has_permutation_of_eight(w: FunctionWriter, ty: str) -> bool:

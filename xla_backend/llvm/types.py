@@ -17,6 +17,7 @@ API
   int_of(ty), mask_of(ty)            same lanes: the integer of equal width / i1
   bits_of(ty)                        width of one element
   const(ty, value)                   exact constant of any scalar or vector type (splat)
+  constant_number(text)              the number that a constant of floats is, if it is one
   constant_integer(text)             the integer that a constant is, if it is one
   first_lanes(mask)                  how many lanes a constant mask has, if these are the first
   vector_const(elem, values)         one value per lane
@@ -182,6 +183,18 @@ def is_nan(constant: str) -> bool:
         return False
     mask, digits = _EXPONENT_MASK[found[1]], int(found[2], 16)
     return digits & mask == mask and digits & ((mask & -mask) - 1) != 0
+
+
+_FLOAT = re.compile(r"0x([0-9A-F]{16})|splat \((?:float|double) 0x([0-9A-F]{16})\)")
+
+
+def constant_number(text: str) -> float | None:
+    """The value of the text of an f32 or f64 constant, or of a vector with that in every lane; None
+    of other constants and of values."""
+    found = _FLOAT.fullmatch(text)
+    if found is None:
+        return None
+    return struct.unpack("<d", int(found[1] or found[2], 16).to_bytes(8, "little"))[0]
 
 
 _INTEGER = re.compile(r"-?\d+|splat \(i\d+ (-?\d+)\)")

@@ -212,6 +212,8 @@ class FunctionWriter(IndexArithmetic):
         self._values: dict[str, str] = {}
         # Values that were widened without loss -> what they were made of.
         self.narrow_of: dict[str, str] = {}
+        # Floats that are integers of 8 bits.
+        self.bytes: set[str] = set()
         self._scopes: list[_Scope] = [_Scope(None)]
         self.block = "entry"
         self._has_fma = self.target.has_fma
@@ -270,6 +272,15 @@ class FunctionWriter(IndexArithmetic):
         if depth:
             self._depth[name] = depth
         return name
+
+    def once(self, key: str, write: Callable[[], Sequence[str]]) -> list[str]:
+        """The values that `write` returns, or those of an equal key that dominate this point: for
+        what is pure but more than an instruction."""
+        known = self._values.get(key)
+        if known is None:
+            known = self._values[key] = "\n".join(write())
+            self._scopes[-1].keys.append(key)
+        return known.split("\n")
 
     @contextmanager
     def scope(self) -> Iterator[None]:

@@ -16,8 +16,10 @@ _SUMMABLE = frozenset({PrimitiveType.F32, PrimitiveType.F64, PrimitiveType.S32, 
 # begin each than to form it.
 _MANY_PRODUCTS = 8
 _TINY_SIDE = 4
-# Many matrices of at most so many columns, in memory row by row, each times a vector.
+# Many matrices of at most so many elements along what is summed, each times a vector.
 _SHORT_ROW = 32
+# Rows of so many elements are added up without gathers, a row or an element in each lane.
+_IN_LANES = frozenset({*range(2, 11), 12, 16, 24, 32})
 # So many vectors of at most so many components, times one matrix.
 _LONG_SIDE = 256
 
@@ -82,7 +84,7 @@ def _tiny_products(node: Instruction) -> Instruction | None:
     sizes = dot_sizes(node)
     sides_of_result = sorted((sizes.m, sizes.n))
     tiny = sizes.batch >= _MANY_PRODUCTS and 0 < sides_of_result[1] <= _TINY_SIDE
-    thin = 2 <= sides_of_result[0] <= _TINY_SIDE and sides_of_result[1] >= _LONG_SIDE
+    thin = 1 <= sides_of_result[0] <= _TINY_SIDE and sides_of_result[1] >= _LONG_SIDE
     if not 2 <= sizes.k <= _TINY_SIDE or not (tiny or thin) or not sums_as_a_reduce(node):
         return None
     return sum_of_products(node)
@@ -125,41 +127,68 @@ def sum_of_products(node: Instruction) -> Instruction:
 
 
 def _small_matrices_by_vectors(node: Instruction) -> Instruction | None:
-    """Many small matrices, row by row in memory, times a vector each: sums of the rows of a
-    product."""
+    """Many small matrices times a vector each: sums of the rows of a product, or of its columns if
+    these are what is summed along."""
     sizes = dot_sizes(node)
     if sizes.batch < _MANY_PRODUCTS or not 2 <= sizes.k <= _SHORT_ROW:
         return None
     if 1 not in (sizes.m, sizes.n) or not sums_as_a_reduce(node):
         return None
     vector = 1 if sizes.n == 1 else 0
-    groups = operand_dimensions(node)
-    order = [(*g.batch, *g.free, *g.contracting) for g in groups]
-    if order[1 - vector] != tuple(range(node.operands[1 - vector].shape.rank)):
-        return None  # the columns lie apart
-    return sums_of_rows(node)
+    matrix, groups = node.operands[1 - vector], operand_dimensions(node)[1 - vector]
+    in_memory = tuple(range(matrix.shape.rank))
+    if (*groups.batch, *groups.free, *groups.contracting) == in_memory:
+        return sums_of_rows(node)
+    short = max(sizes.m, sizes.n) <= _SHORT_ROW
+    if short and (*groups.batch, *groups.contracting, *groups.free) == in_memory:
+        return _sums(node, along_rows=False)
+    return None
+
+
+def _short_rows_by_a_vector(node: Instruction) -> Instruction | None:
+    """Many short rows, one after the other in memory, times one vector: sums of them."""
+    sizes = dot_sizes(node)
+    if sizes.batch != 1 or sizes.k not in _IN_LANES:
+        return None
+    long = max(sizes.m, sizes.n) >= _LONG_SIDE and 1 in (sizes.m, sizes.n)
+    if not long or not sums_as_a_reduce(node):
+        return None
+    vector = 1 if sizes.n == 1 else 0
+    matrix, groups = node.operands[1 - vector], operand_dimensions(node)[1 - vector]
+    rows = (*groups.batch, *groups.free, *groups.contracting)
+    return sums_of_rows(node) if rows == tuple(range(matrix.shape.rank)) else None
 
 
 def sums_of_rows(node: Instruction) -> Instruction:
     """Matrices times a vector each: sums of the rows of a product."""
+    return _sums(node, along_rows=True)
+
+
+def _sums(node: Instruction, along_rows: bool) -> Instruction:
+    """Matrices times a vector each: sums of a product, of which each matrix has a row for each
+    element of the result, or else a column."""
     sizes = dot_sizes(node)
     vector = 1 if sizes.n == 1 else 0
     batches = len(dot_attributes(node).lhs_batch)
-    order = [(*g.batch, *g.free, *g.contracting) for g in operand_dimensions(node)]
+    orders = [
+        (*g.batch, *g.contracting, *g.free)
+        if number != vector and not along_rows
+        else (*g.batch, *g.free, *g.contracting)
+        for number, g in enumerate(operand_dimensions(node))
+    ]
     b = Emit(node)
-    x, y = node.operands[1 - vector], node.operands[vector]
-    if order[1 - vector] != tuple(range(x.shape.rank)):
-        x = b.transpose(x, order[1 - vector])
-    if order[vector] != tuple(range(y.shape.rank)):
-        y = b.transpose(y, order[vector])
+    sides = []
+    for operand, order in zip(node.operands, orders):
+        moved = order != tuple(range(operand.shape.rank))
+        sides.append(b.transpose(operand, order) if moved else operand)
+    x, y = sides[1 - vector], sides[vector]
     batch = x.shape.dimensions[:batches]
     free = (sizes.m, sizes.n)[vector ^ 1]
-    x = b.reshape(x, [*batch, free, sizes.k])
-    y = b.broadcast(
-        b.reshape(y, [*batch, sizes.k]), x.shape.dimensions, [*range(batches), batches + 1]
-    )
-    sides = (x, y) if vector else (y, x)
-    total = b.reduce_sum(b.binary(Opcode.MULTIPLY, *sides), [batches + 1])
+    along = batches + (1 if along_rows else 0)
+    x = b.reshape(x, [*batch, *((free, sizes.k) if along_rows else (sizes.k, free))])
+    y = b.broadcast(b.reshape(y, [*batch, sizes.k]), x.shape.dimensions, [*range(batches), along])
+    factors = (x, y) if vector else (y, x)
+    total = b.reduce_sum(b.binary(Opcode.MULTIPLY, *factors), [along])
     return b.reshape(total, node.shape.dimensions)
 
 
@@ -172,14 +201,22 @@ class DotStrengthReduction(RuleTablePass):
     Needs: nothing.
     Leaves: no dot over one element, and no f32, f64 or 32-bit
     integer dot without free dimensions, of eight or more matrices of at most four by four, or of
-      hundreds of vectors of at most four components and a matrix of as many, or of eight or more
-      matrices in memory row by row, with rows of up to 32 elements, and a vector each.
+      hundreds of vectors of at most four components and a matrix of as many, or of hundreds of
+      vectors of up to ten, 12, 16, 24 or 32 components and one, or of eight or more
+      matrices with rows (which are summed) of up to 32 elements in memory row by row, or of up to
+      32 by 32 column by column, and a vector each.
     """
 
     name = "dot-strength-reduction"
     opcodes = frozenset({Opcode.DOT})
     rules = {
-        Opcode.DOT: (_outer_product, _inner_products, _tiny_products, _small_matrices_by_vectors)
+        Opcode.DOT: (
+            _outer_product,
+            _inner_products,
+            _tiny_products,
+            _small_matrices_by_vectors,
+            _short_rows_by_a_vector,
+        )
     }
 
     def run_on_computation(self, computation: Computation) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from xla_backend.llvm import jit
+from xla_backend.llvm.math_trig import cos, sin
 from xla_backend.llvm.target import host_target
 from xla_backend.llvm.types import (
     const,
@@ -43,6 +44,35 @@ def test_values_of_a_branch_are_forgotten():
     with w.if_("%c"):
         inside = w.op("mul", "i64", "%a", "%a")
     assert w.op("mul", "i64", "%a", "%a") != inside
+
+
+def test_what_is_more_than_an_instruction_is_written_once():
+    m = module()
+    w = m.function("f", [("i1", "c"), ("float", "x")], "float")
+    written = []
+
+    def angle(x: str) -> list[str]:
+        written.append(x)
+        return w.if_else("%c", ["float", "float"], lambda: [x, x], lambda: [w.fneg("float", x), x])
+
+    with w.if_("%c"):
+        inside = w.once("angle %x", lambda: angle("%x"))
+        assert w.once("angle %x", lambda: angle("%x")) == inside
+    # What is written in a branch is not known behind it.
+    assert w.once("angle %x", lambda: angle("%x")) != inside
+    assert len(written) == 2
+
+
+def test_sines_and_cosines_of_one_angle_are_reduced_once():
+    texts = []
+    for functions in ([sin], [cos], [sin, cos]):
+        m = module()
+        w = m.function("f", [("float", "x")], "float")
+        for f in functions:
+            f(w, "float", "%x")
+        texts.append(m.to_text())
+    one, other, both = (text.count("br i1") for text in texts)
+    assert one == other == both
 
 
 def test_invariants_leave_all_loops_that_do_not_define_them():

@@ -254,13 +254,51 @@ CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
         " // CHECK: f32[2,5] dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
         " ROOT r = f32[2,5] convolution(p, q), dim_labels=bf_oi->bf",
     ),
-}
-KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
     "many small matrices, column by column, by vectors": (
         DotStrengthReduction,
         "p = f32[9,20,12] parameter(0)\n q = f32[9,20] parameter(1)\n"
+        " // CHECK: [[P:%[^ ]+]] = f32[9,20,12] multiply(%p, {{.*}})\n"
+        " // CHECK: ROOT {{.*}} = f32[9,12] reduce([[P]], {{.*}}), dimensions={1}\n"
         " ROOT r = f32[9,12] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
         " lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    ),
+    "vectors by many small matrices": (
+        DotStrengthReduction,
+        "q = f32[9,20] parameter(0)\n p = f32[9,20,12] parameter(1)\n"
+        " // CHECK: [[P:%[^ ]+]] = f32[9,20,12] multiply({{.*}}, %p)\n"
+        " // CHECK: ROOT {{.*}} = f32[9,12] reduce([[P]], {{.*}}), dimensions={1}\n"
+        " ROOT r = f32[9,12] dot(q, p), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    ),
+    "many vectors of few components by one": (
+        DotStrengthReduction,
+        "p = f32[20,30,3] parameter(0)\n q = f32[3] parameter(1)\n"
+        " // CHECK-NOT: dot(\n"
+        " ROOT r = f32[20,30] dot(p, q), lhs_contracting_dims={2}, rhs_contracting_dims={0}",
+    ),
+    "short rows by a vector": (
+        DotStrengthReduction,
+        "p = f32[1000,8] parameter(0)\n q = f32[8] parameter(1)\n"
+        " // CHECK: ROOT {{.*}} = f32[1000] reduce({{.*}}), dimensions={1}\n"
+        " ROOT r = f32[1000] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+}
+KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
+    "many matrices with long rows, column by column, by vectors": (
+        DotStrengthReduction,
+        "p = f32[9,20,33] parameter(0)\n q = f32[9,20] parameter(1)\n"
+        " ROOT r = f32[9,33] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
+        " lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+    ),
+    "rows that lanes do not read without gathers, by a vector": (
+        DotStrengthReduction,
+        "p = f32[1000,11] parameter(0)\n q = f32[11] parameter(1)\n"
+        " ROOT r = f32[1000] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "columns of short rows by a vector": (
+        DotStrengthReduction,
+        "p = f32[8,1000] parameter(0)\n q = f32[8] parameter(1)\n"
+        " ROOT r = f32[1000] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
     ),
     "many matrices with long rows by vectors": (
         DotStrengthReduction,

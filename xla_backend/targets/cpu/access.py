@@ -31,6 +31,7 @@ from xla_backend.llvm.types import (
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.paired_gathers import gathered_pair
+from xla_backend.targets.cpu.small_tables import looked_up, places_type, small_table
 
 # Registers that lanes are put together in; LLVM cuts them where those of the machine are smaller.
 _REGISTER_BITS = 512
@@ -318,6 +319,9 @@ class Access:
 
         pieces = self._pieces(s.index, stored) if guard is None else None
         if pieces is None:
+            found = self._from_small_table(s, ty, base) if s.guard is None else None
+            if found is not None:
+                return found
             pair = gathered_pair(w, ty, *places()) if s in e.neighbours else None
             if pair is None:
                 return gathered()[0]
@@ -333,6 +337,17 @@ class Access:
         return self._by_mask(
             mask, [ty], lambda: [self._in_pieces(stored, first, pieces)], gathered
         )[0]
+
+    def _from_small_table(self, s: Load, ty: str, base: str) -> str | None:
+        """A load from few elements; None where it is not."""
+        atom_varies = self.e.atom_varies
+        varying = Index({atom: c for atom, c in s.index.terms.items() if atom_varies(atom)})
+        table = small_table(self.w, ty, s.index, varying)
+        if table is None:
+            return None
+        first = self.w.gep(element(ty), base, self.e.uniform(table.first))
+        places = self.lanes_of_index(table.places, places_type(ty))
+        return looked_up(self.w, ty, first, table.size, places)
 
     def _pieces(self, index: Index, stored: str) -> list[Pieces] | None:
         """The pieces of memory of the registers of a vector, if its lanes are a pattern."""

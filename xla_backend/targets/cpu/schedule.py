@@ -47,13 +47,15 @@ from xla_backend.llvm.target import TargetInfo
 from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.long_columns import GROUP_ROWS, reduce_long_columns
-from xla_backend.targets.cpu.short_row_reads import row_length, row_reads
+from xla_backend.targets.cpu.short_row_reads import row_length, row_reads, shuffles
 from xla_backend.targets.cpu.short_rows import join_short_rows
 
 _PARALLEL_MICROSECONDS = 25.0
 _BLOCK_MICROSECONDS = 10.0
 _MAX_BLOCKS = 64
 _HORIZONTAL_CYCLES = 20.0
+# Of a load that waits for a store.
+_WAITING_CYCLES = 20.0
 _GATHER_CYCLES_PER_LANE = 1.2
 # As measured with AVX-512, where a row for each lane took four times as long as one row at a time.
 _SCATTER_CYCLES_PER_LANE = 5.0
@@ -191,9 +193,9 @@ class _Cost:
         coefficient = index.coefficient(var)
         if _is_regular(index, var, varying) and coefficient in (0, 1, -1):
             return 1.0
-        length = row_length(index, var)
-        if length:
-            return 1.0 + math.log2(length)
+        count = shuffles(row_length(index, var), self.lanes)
+        if count:
+            return 1.0 + count
         costs = [self._turn(index, var, varying, turn) for turn in range(self.turns)]
         return sum(costs) / self.turns
 
@@ -218,8 +220,21 @@ class _Cost:
         vector = trips * self._vector(s.body, s.var, inside)
         if s.carries:
             vector += _HORIZONTAL_CYCLES
+        elif extent < self.lanes and _may_be_in_place(s):
+            vector += _WAITING_CYCLES
         self.choice[s] = vector < scalar
         return min(vector, scalar)
+
+
+def _may_be_in_place(loop: Loop) -> bool:
+    """Whether a loop reads elements as large as those that it writes there: if both are the same
+    memory, the vector of a row covers what was just stored of the row before under a mask, which
+    processors do not forward."""
+    stored = {(s.index, s.buffer.element_type.byte_size) for s in loop.body if isinstance(s, Store)}
+    return any(
+        isinstance(s, Load) and (s.index, s.buffer.element_type.byte_size) in stored
+        for s in loop.body
+    )
 
 
 def _turns(loop: Loop, lanes: int) -> int:

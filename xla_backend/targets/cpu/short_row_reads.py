@@ -7,14 +7,16 @@ a row in each lane: what all rounds read is one stretch of memory.
 
 Or the elements of a row are loads of their own, as of `x[..., 0]` to `x[..., 7]`.
 
-The stretch is loaded at once, and comes apart in registers: even elements from odd ones, and these
-again, until each register has one column. That is a shuffle for each load and doubling, where every
-lane would go to memory for itself.
+The stretch is loaded at once, and comes apart in registers: even elements from odd ones, or every
+third, fifth or seventh from the others, and these again, until each register has one column. That
+is a shuffle for each load and doubling, where every lane would go to memory for itself.
 """
 
 from __future__ import annotations
 
-from xla_backend.kernels.index import Index, Var
+from collections.abc import Collection
+
+from xla_backend.kernels.index import QUOTIENTS, Index, Var
 from xla_backend.kernels.ir import Buffer, BufferRole, Load, Loop, Statement, Store, walk
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, memory_type, vector
@@ -24,6 +26,8 @@ from xla_backend.llvm.writer import FunctionWriter
 _LANES_OF_MANY_REGISTERS = 16
 _SHORTEST, _LONGEST = 4, 16
 _MOST_LOADS = 4
+# Shuffles for each load, of which more take as long as the gather.
+_MOST_SHUFFLES = 7
 
 
 def row_reads(loop: Loop, lane: Var) -> list[Load]:
@@ -60,8 +64,8 @@ def whole_row_loads(
     places: dict[tuple[Buffer, Index], list[tuple[int, Load]]] = {}
     for s in _plain_loads(body):
         length = s.index.coefficient(lane)
-        known = all(isinstance(atom, Var) for atom in s.index.terms)
-        if known and _SHORTEST <= length <= _LONGEST and not length & (length - 1):
+        known = not any(_may_depend(atom, (lane,)) for atom in s.index.terms if atom is not lane)
+        if known and shuffles(length, target.lanes(32)):
             start = (s.buffer, Index(s.index.terms))
             places.setdefault(start, []).append((s.index.constant, s))
     found = []
@@ -80,16 +84,45 @@ def row_length(index: Index, lane: Var) -> int:
     """How many elements lie between neighbouring lanes, all of which a loop reads one after
     another; 0 if none does so, or they are not so many that they come apart in halves."""
     length = index.coefficient(lane)
-    if length & (length - 1) or not _SHORTEST <= length <= _LONGEST:
+    if not shuffles(length, _LANES_OF_MANY_REGISTERS):
         return 0
     others = [atom for atom in index.terms if atom is not lane]
     steps = [atom for atom in others if isinstance(atom, Var) and index.coefficient(atom) == 1]
-    plain = len(steps) == 1 and all(isinstance(atom, Var) for atom in others)
-    return length if plain and steps[0].extent == length else 0
+    if len(steps) != 1 or steps[0].extent != length:
+        return 0
+    fixed = (atom for atom in others if atom is not steps[0])
+    return 0 if any(_may_depend(atom, (lane, steps[0])) for atom in fixed) else length
+
+
+def _may_depend(atom: object, variables: Collection[Var]) -> bool:
+    """Whether a part of an index may differ with these."""
+    if isinstance(atom, QUOTIENTS):
+        return any(_may_depend(inner, variables) for inner in atom.index.terms)
+    return not isinstance(atom, Var) or atom in variables
+
+
+def shuffles(length: int, lanes: int) -> int:
+    """How many shuffles a load of rows of this length is, where vectors of 32 bits have so many
+    lanes; 0 where the lanes are to read for themselves."""
+    if not _SHORTEST <= length <= _LONGEST:
+        return 0
+    found, rest = 0, length
+    while rest > 1:
+        factor = _least_factor(rest)
+        found, rest = found + factor - 1, rest // factor
+    # One instruction takes any elements of two registers only where these are the longest ones.
+    any_elements = lanes == _LANES_OF_MANY_REGISTERS or not length & (length - 1)
+    return found if any_elements and found <= _MOST_SHUFFLES else 0
+
+
+def _least_factor(number: int) -> int:
+    return next(k for k in range(2, number + 1) if number % k == 0)
 
 
 def lanes_that_fit(loop: Loop, reads: list[Load], target: TargetInfo) -> int:
     """How many rows' elements the registers of the machine hold."""
+    if not shuffles(loop.var.extent, target.lanes(32)):
+        return 0
     size = max(bits_of(memory_type(s.result.type)) for s in reads) * loop.var.extent * len(reads)
     return _register_bits(target) // size
 
@@ -105,25 +138,42 @@ def columns(w: FunctionWriter, s: Load, pointer: str, lanes: int, length: int) -
     stored = memory_type(s.result.type)
     ty = vector(stored, lanes)
     rows = [w.load(ty, w.gep(stored, pointer, lanes * i)) for i in range(length)]
-    parts = [rows]  # every 1st, 2nd, 4th ... element
-    while len(parts[0]) > 1:
-        parts = [half for part in parts for half in _evens_and_odds(w, ty, part, lanes)]
-    return [register for (register,) in _in_order(parts)]
+    parts = {0: rows}  # by its first column what has every 1st, then every 2nd, 4th ... element
+    while len(rows) > 1:
+        step, distance = _least_factor(len(rows)), len(parts)
+        parts = {
+            first + distance * k: _every(w, ty, part, lanes, step, k)
+            for first, part in parts.items()
+            for k in range(step)
+        }
+        rows = parts[0]
+    return [parts[column][0] for column in range(length)]
 
 
-def _evens_and_odds(
-    w: FunctionWriter, ty: str, registers: list[str], lanes: int
-) -> tuple[list[str], list[str]]:
-    pairs = list(zip(registers[::2], registers[1::2]))
-    evens, odds = (range(first, 2 * lanes, 2) for first in (0, 1))
-    return (
-        [w.shuffle(ty, a, b, evens) for a, b in pairs],
-        [w.shuffle(ty, a, b, odds) for a, b in pairs],
-    )
+def _every(
+    w: FunctionWriter, ty: str, registers: list[str], lanes: int, step: int, first: int
+) -> list[str]:
+    """Every so many-th element of a stretch in registers, from the first on."""
+    groups = (registers[at : at + step] for at in range(0, len(registers), step))
+    return [_picked(w, ty, group, lanes, first) for group in groups]
 
 
-def _in_order(parts: list[list[str]]) -> list[list[str]]:
-    """Element j of the rows is in the place whose number has the bits of j in reverse."""
-    bits = len(parts).bit_length() - 1
-    places = [int(f"{j:0{bits}b}"[::-1], 2) for j in range(len(parts))]
-    return [parts[place] for place in places]
+def _picked(w: FunctionWriter, ty: str, registers: list[str], lanes: int, first: int) -> str:
+    """Of what n registers hold one after the other, every n-th element."""
+    step = len(registers)
+    places = [divmod(first + step * lane, lanes) for lane in range(lanes)]
+    result = registers[0]
+    for number in range(1, step):
+        # What is there already stays in its lanes.
+        picks = [
+            lanes + place
+            if register == number
+            else -1
+            if register > number
+            else place
+            if number == 1
+            else lane
+            for lane, (register, place) in enumerate(places)
+        ]
+        result = w.shuffle(ty, result, registers[number], picks)
+    return result

@@ -43,8 +43,20 @@ def test_other_numbers_of_dimensions():
 
 
 def test_one_channel():
-    check("2,16,16,8", "1,1,8,1", "2,16,16,1", "b01f_01io->b01f")
+    check("2,16,16,11", "1,1,11,1", "2,16,16,1", "b01f_01io->b01f")
     check("2,1,40,16", "1,1,1,9", "2,9,40,16", "bf01_01io->bf01")
+
+
+def test_few_channels_to_one_are_sums_in_lanes():
+    executable = check_native(
+        module_of(
+            f"""x = f32[2,16,16,8] parameter(0)
+            k = f32[1,1,8,1] parameter(1)
+            ROOT r = f32[2,16,16,1] convolution(x, k), {ONE}, dim_labels=b01f_01io->b01f"""
+        ),
+        scale=30,
+    )
+    assert not any(isinstance(step, Library) for step in executable.program.steps)
 
 
 def test_mixed_orders():

@@ -1,4 +1,4 @@
-"""Reductions of rows of 4, 8 and 16 elements, with a row in each lane: rows are read at once."""
+"""Reductions of rows of up to 16 elements, with a row in each lane: rows are read at once."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,7 @@ from xla_backend.hlo.module import HloModule
 from xla_backend.llvm.target import host_target
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
+from xla_backend.targets.cpu.short_row_reads import shuffles
 
 # The combiner, and what a reduction with it begins with.
 COMBINERS = {
@@ -39,10 +40,23 @@ def module(type: str, rows: int, length: int) -> HloModule:
 
 
 @pytest.mark.parametrize("type", COMBINERS)
-@pytest.mark.parametrize("length", [4, 8, 16])
+@pytest.mark.parametrize("length", [4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 15, 16])
 def test_values(type: str, length: int) -> None:
-    for rows in (320, 333):  # whole vectors, and some lanes of a last one
+    for rows in (320, 333, 75):  # whole vectors, and some lanes of a last one
         check_native(module(type, rows, length))
+
+
+def test_lengths_that_come_apart() -> None:
+    """Lanes of other rows read for themselves: as many shuffles take as long."""
+    apart = {lanes: [n for n in range(20) if shuffles(n, lanes)] for lanes in (8, 16)}
+    assert apart == {8: [4, 8, 16], 16: [4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16]}
+
+
+def test_rows_whose_last_vector_overlaps() -> None:
+    """Where it begins is a quotient, which does not differ between lanes."""
+    executable = check_native(module("f32", 1000, 8))
+    if host_target().lanes(32) == 16:
+        assert "gather" not in executable.llvm_ir
 
 
 def test_nan_and_signs_of_zeros() -> None:
@@ -58,7 +72,9 @@ def test_nan_and_signs_of_zeros() -> None:
     np.testing.assert_array_equal(np.signbit(got)[zeros], zeros % 10 != 0)
 
 
-@pytest.mark.parametrize(("type", "length"), [("f32", 8), ("f32", 16), ("u8", 8), ("pred", 16)])
+@pytest.mark.parametrize(
+    ("type", "length"), [("f32", 8), ("f32", 16), ("u8", 8), ("pred", 16), ("f32", 10), ("s32", 15)]
+)
 def test_no_lane_goes_to_memory_alone(type: str, length: int) -> None:
     text = compile_module(module(type, 1024, length), CompileOptions()).llvm_ir
     if host_target().lanes(32) == 16:  # two arrays of long rows do not fit into fewer registers

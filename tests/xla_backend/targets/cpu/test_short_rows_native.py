@@ -7,6 +7,7 @@ import pytest
 from native_checks import arguments_of, check_native, check_text, module_of
 
 from xla_backend.compile_options import CompileOptions
+from xla_backend.llvm.target import host_target
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
 
@@ -38,6 +39,10 @@ PROGRAMS = {
     "rows of three": (
         "x = T[334,3] parameter(0)\ny = T[3] parameter(1)\n"
         "w = T[334,3] broadcast(y), dimensions={1}\nROOT r = T[334,3] multiply(x, w)"
+    ),
+    "rows of 14 and their values": (
+        "x = T[67,14] parameter(0)\ny = T[67] parameter(1)\n"
+        "w = T[67,14] broadcast(y), dimensions={0}\nROOT r = T[67,14] add(x, w)"
     ),
     "rows of ten and their values": (
         "x = T[67,10] parameter(0)\ny = T[67] parameter(1)\n"
@@ -142,6 +147,21 @@ def test_the_loops_of_repeated_elements_are_one() -> None:
         """,
     )
     assert "gather" not in executable.llvm_ir
+
+
+@pytest.mark.skipif(host_target().lanes(32) != 16, reason="rows fill shorter vectors")
+@pytest.mark.parametrize("columns", [12, 14, 15])
+def test_rows_that_may_be_finished_in_place_are_one_loop(columns: int) -> None:
+    """Row by row each would wait for what the one before has just stored under a mask."""
+    shape = f"f32[1000,{columns}]"
+    executable = check_native(
+        module_of(f"""x = {shape} parameter(0)
+      y = f32[1000] parameter(1)
+      w = {shape} broadcast(y), dimensions={{0}}
+      ROOT r = {shape} divide(x, w)""")
+    )
+    (loops,) = executable.loop_ir.values()
+    assert f"lane < {columns}" not in str(loops)
 
 
 def test_a_row_that_may_not_be_there_is_read_from_zeros() -> None:

@@ -59,7 +59,6 @@ from xla_backend.targets.cpu.routines.gemm_tiles import (
     Tile,
     depth_group,
     has_bfloat_pairs,
-    tile_for,
 )
 from xla_backend.targets.cpu.routines.gemm_vector import (
     PAIR,
@@ -122,7 +121,7 @@ class _Driver:
         self.transposed = direct and whole in (None, "transposed")
         self.packs = whole in (None, "packed")
         self.t = t
-        self.tile: Tile = tile_for(t, module.target)
+        self.tile: Tile = path.tile(t, module.target)
         self.heights, self.widths = path.heights(self.tile), path.widths(self.tile)
         self.prefix = f"gemm.{t.name}"
         self.packed, self.parts = packed_element(t)

@@ -32,7 +32,7 @@ DOT_ROWS, DOT_DEPTH = 64, 256
 # which stays in the first-level cache.
 FEW_COLUMNS, FEW_DEPTH, FEW_ELEMENTS = 4, 64, 4096
 _IN_PLACE = ("direct", "transposed")
-_EVEN, _NARROW, _TURNED, _ANY_WIDTH = "_even", "_narrow", "_turned", "_any"
+_EVEN, _NARROW, _HALF, _TURNED, _ANY_WIDTH = "_even", "_narrow", "_half", "_turned", "_any"
 # Columns fill panels of a tile's vectors, or of one fewer.
 WIDE, SLIM = "_wide", "_slim"
 # Rows of products that have micro-kernels of this height only: less than a tile's.
@@ -47,6 +47,8 @@ class Path(NamedTuple):
       split: K in parts, each of which goes this way.
       even: rows fill tiles, so that there are none of fewer rows.
       narrow: columns are one vector; False: more than one; None: any.
+      half: that vector is one of half the bits, of which processors may do two where they do one of
+        all bits.
       turned: rows of B are not contiguous, where it is packed; False: they are; None: any.
       rows: exactly so many rows, fewer than a tile has; None: any.
       panels: WIDE or SLIM, where they are all so; None: of both kinds, or any.
@@ -59,6 +61,7 @@ class Path(NamedTuple):
     turned: bool | None = None
     rows: int | None = None
     panels: str | None = None
+    half: bool = False
 
     @property
     def name(self) -> str:
@@ -66,12 +69,17 @@ class Path(NamedTuple):
         split = SPLIT if self.split else ""
         any_width = self.narrow is None and not is_vector(self)
         words = (
-            (_EVEN, self.even), (_NARROW, self.narrow), (_ANY_WIDTH, any_width),
-            (_TURNED, self.turned),
+            (_EVEN, self.even), (_NARROW, self.narrow), (_HALF, self.half),
+            (_ANY_WIDTH, any_width), (_TURNED, self.turned),
         )  # fmt: skip
         rows = "" if self.rows is None else f"_rows{self.rows}"
         rows += self.panels or ""
         return f"{split}{self.way}{rows}{''.join(word for word, has in words if has)}"
+
+    def tile(self, t: GemmType, target: TargetInfo) -> Tile:
+        """The tile that it multiplies by."""
+        tile = tile_for(t, target)
+        return tile._replace(lanes=tile.lanes // 2) if self.half else tile
 
     def heights(self, tile: Tile) -> list[int]:
         """Rows of the micro-kernels: of a tile, and halves of what is left."""
@@ -105,8 +113,13 @@ def _paths() -> list[Path]:
         if path.way in _IN_PLACE and path.narrow is False and path.rows is None
         for panels in (WIDE, SLIM)
     ]
+    halves = [
+        path._replace(half=True)
+        for path in found
+        if path.way in _IN_PLACE and path.narrow and path.rows is None
+    ]
     split = [path._replace(split=True) for path in found if path.way not in _VECTOR_CASES]
-    return [*found, *split, *uniform]
+    return [*found, *split, *uniform, *halves]
 
 
 def is_vector(path: Path) -> bool:
@@ -138,6 +151,8 @@ def paths_of(t: GemmType, target: TargetInfo) -> list[Path]:
     tile = tile_for(t, target)
     if tile.vectors < 3:  # one vector is narrow
         found = [path for path in found if path.panels != SLIM]
+    if not _has_halves(target):
+        found = [path for path in found if not path.half]
     return [path for path in found if (path.rows or 0) < tile.rows]
 
 
@@ -148,7 +163,7 @@ def path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path
     if parts == 1:
         return _whole_path_of(t, target, numbers)
     whole = _whole_path_of(t, target, {**numbers, "K": depth})
-    return whole._replace(split=True, panels=None)
+    return whole._replace(split=True, panels=None, half=False)
 
 
 def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) -> Path:
@@ -171,8 +186,13 @@ def _whole_path_of(t: GemmType, target: TargetInfo, numbers: Mapping[str, int]) 
             if numbers["M"] in _FEW_ROWS and not even:
                 return Path(way, even=even, narrow=narrow, rows=numbers["M"])
             panels = None if narrow else _panels_of(tile, numbers["N"])
-            return Path(way, even=even, narrow=narrow, panels=panels)
+            half = _has_halves(target) and 2 * numbers["N"] <= tile.lanes
+            return Path(way, even=even, narrow=narrow, panels=panels, half=half)
     return Path("packed", even=even, narrow=narrow, turned="csB" not in one)
+
+
+def _has_halves(target: TargetInfo) -> bool:
+    return target.vector_bits == 512
 
 
 def _is_tall(numbers: Mapping[str, int]) -> bool:

@@ -144,7 +144,7 @@ PATH_SIZES = [
     *itertools.product((24, 29), (9, 70), (8300,)),
     *itertools.product((2, 4), (9, 70), (41, 8300)),
     *itertools.product((72, 75), (9, 70), (300, 8300)),
-    *itertools.product((24, 29), (5,), (300, 8300)),
+    *itertools.product((24, 29), (5,), (41, 300, 8300)),
     (72, 130, 300),
     (75, 130, 300),
     (72, 9, 900),
@@ -251,8 +251,21 @@ def test_tall_matrices_have_a_way_of_their_own():
     assert tall == [(65, 64), (10000, 512)]
 
 
+def test_few_columns_are_shorter_vectors():
+    """Where the longest take two cycles."""
+    sizes = {"rsB": 1, "csB": 1, "M": 80, "K": 16, "csA": 1, "rsA": 16, "ldc": 1}
+    halves = {
+        (machine, n): path_of(GEMM_TYPES["f32"], make_target(*machine), sizes | {"N": n}).half
+        for machine in [("x86_64-unknown-linux-gnu", f"x86-64-v{level}") for level in (3, 4)]
+        for n in (8, 9)
+    }
+    assert list(halves.values()) == [False, False, True, False]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("m, n, k", [(300, 200, 500), (4, 1500, 400), (20001, 3, 77)])
+@pytest.mark.parametrize(
+    "m, n, k", [(300, 200, 500), (4, 1500, 400), (20001, 3, 77), (20001, 7, 20)]
+)
 def test_result_does_not_depend_on_threads(m, n, k, threads):
     before = num_threads()
     rng = np.random.default_rng(1)
