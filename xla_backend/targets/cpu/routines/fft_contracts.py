@@ -52,7 +52,7 @@ def _run(kind: str, *operands: Any) -> None:
         y[targets[:, :most, 0] + k * d["out_step"]] = result[:, :most, k].astype(y.dtype)
 
 
-def fft_routines() -> list[Routine]:
+def _routines() -> list[Routine]:
     found = []
     for kind in KINDS:
         for t in TYPES:
@@ -70,3 +70,6 @@ def fft_routines() -> list[Routine]:
                 Routine(f"{kind}_{t}", parameters, partial(_run, kind), stops=True, steady=True)
             )
     return found
+
+
+ROUTINES = {routine.name: routine for routine in _routines()}

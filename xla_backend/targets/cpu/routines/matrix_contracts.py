@@ -195,7 +195,7 @@ def _type_of(array: str, t: P) -> P:
     return REALS[t] if array in _REAL else t
 
 
-def matrix_routines() -> list[Routine]:
+def _routines() -> list[Routine]:
     found = []
     for name, (numbers, read, written, reference) in _ROUTINES.items():
         count = len(numbers.split())
@@ -245,3 +245,6 @@ def _singular_routines() -> list[Routine]:
 def _with_numbers(names: Sequence[str], reference: Callable[..., None], *operands: Any) -> None:
     """A reference that takes the first five of the numbers, and no memory."""
     reference(*operands[:5], *operands[len(names) : -1])
+
+
+ROUTINES = {routine.name: routine for routine in _routines()}

@@ -18,7 +18,7 @@ from xla_backend.targets.cpu.routines.transpose_plans import (
 )
 
 
-def transpose_routines() -> Iterator[Routine]:
+def _routines() -> Iterator[Routine]:
     parameters = (
         Parameter("in", Kind.READ),
         Parameter("out", Kind.WRITE),
@@ -56,3 +56,6 @@ def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...
     else:
         add(p["unit"], 1, 1)
     target[places[1]] = source[places[0]]
+
+
+ROUTINES = {routine.name: routine for routine in _routines()}

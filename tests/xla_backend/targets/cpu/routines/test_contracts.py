@@ -2,6 +2,8 @@
 
 import ctypes
 import itertools
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,8 +20,8 @@ from xla_backend.targets.cpu.routines import (
     small_reflectors,
     threaded_names,
 )
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
-from xla_backend.targets.cpu.routines.conv import pack_dims
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
+from xla_backend.targets.cpu.routines.conv_dims import pack_dims
 from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import group_of, kernel_library
@@ -228,6 +230,23 @@ def test_every_library_routine_has_a_contract():
     written_into_programs = {"pyjax_rng_state", "pyjax_merge_argsort"}
     contracts = {f"pyjax_{name}" for name in ROUTINES} - written_into_programs
     assert exported - helpers == contracts
+
+
+def test_each_contract_is_found_by_the_first_word_of_its_name():
+    assert len(set(ROUTINES)) == len(ROUTINES) > 1000
+    assert all(ROUTINES[name].name == name for name in ROUTINES)
+    assert "gemm_f33" not in ROUTINES and "sorted_f32" not in ROUTINES and "" not in ROUTINES
+
+
+def test_a_scan_needs_no_contracts_of_other_kinds():
+    program = """
+import sys
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
+assert ROUTINES["cumsum_f32"].name == "cumsum_f32"
+kinds = {m.rpartition(".")[2] for m in sys.modules if m.endswith("_contracts")}
+assert kinds == {"row_contracts"}, kinds
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 @pytest.mark.parametrize("m, n", [(3, 3), (1, 1100), (150, 2), (70, 600)])
