@@ -9,8 +9,8 @@ import numpy as np
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
-from xla_backend.targets.cpu.routines.fft import KINDS, NUMBERS, TYPES
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS
+from xla_backend.targets.cpu.routines.fft_plan import KINDS, NUMBERS, TYPES
+from xla_backend.targets.cpu.routines.matrix_facts import REALS
 
 Array = np.ndarray
 

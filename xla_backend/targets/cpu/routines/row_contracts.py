@@ -10,8 +10,12 @@ import numpy as np
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
 from xla_backend.targets.cpu.routines.contract_parts import Array, grid, numbers
-from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
-from xla_backend.targets.cpu.routines.first_extremes import EXTREME_TYPES, EXTREMES
+from xla_backend.targets.cpu.routines.row_types import (
+    EXTREME_TYPES,
+    EXTREMES,
+    SCAN_TYPES,
+    operations_of,
+)
 from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 
 _DESCENDING, _REFINE = 1, 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -17,15 +17,29 @@ from xla_backend.targets.cpu.routines.transpose_plans import (
     routine_names,
 )
 
+_PARAMETERS = (
+    Parameter("in", Kind.READ),
+    Parameter("out", Kind.WRITE),
+    Parameter("plan", Kind.NUMBERS),
+)
 
-def _routines() -> Iterator[Routine]:
-    parameters = (
-        Parameter("in", Kind.READ),
-        Parameter("out", Kind.WRITE),
-        Parameter("plan", Kind.NUMBERS),
-    )
-    for name in routine_names():
-        yield Routine(name, parameters, partial(_run, name), stops=True, steady=True)
+
+class _Transposes(Mapping[str, Routine]):
+    """There are hundreds, which differ in their names: each is made for who asks for it."""
+
+    def __init__(self) -> None:
+        self._names = dict.fromkeys(routine_names())
+
+    def __getitem__(self, name: str) -> Routine:
+        if name not in self._names:
+            raise KeyError(name)
+        return Routine(name, _PARAMETERS, partial(_run, name), stops=True, steady=True)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...]) -> None:
@@ -58,4 +72,4 @@ def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...
     target[places[1]] = source[places[0]]
 
 
-ROUTINES = {routine.name: routine for routine in _routines()}
+ROUTINES: Mapping[str, Routine] = _Transposes()
