@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xla_backend.program.routines import Kind, Parameter, Routine
-from xla_backend.targets.cpu.routines.contract_parts import Array, grid, numbers
+from xla_backend.targets.cpu.routines.contract_parts import Array, OnDemand, grid, numbers
 from xla_backend.targets.cpu.routines.conv_dims import FIELDS
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 
@@ -21,7 +21,16 @@ _ROWS_AT_ONCE, _COLUMNS = 64, 512
 # -- products --------------------------------------------------------------------------------------
 
 
-def _gemm(t: GemmType, batched: bool, fused: bool) -> Routine:
+# Of names, whether there are several products, and whether an epilogue sees them.
+_FORMS = (
+    ("", False, False),
+    ("fused_", False, True),
+    ("batched_", True, False),
+    ("fused_batched_", True, True),
+)
+
+
+def _gemm(name: str, t: GemmType, batched: bool, fused: bool) -> Routine:
     parameters = [
         *numbers("batches M N K" if batched else "M N K"),
         Parameter("A", Kind.READ, t.source),
@@ -34,9 +43,7 @@ def _gemm(t: GemmType, batched: bool, fused: bool) -> Routine:
     if fused:
         parameters += [Parameter("epilogue", Kind.KERNEL, optional=True)]
         parameters += numbers("batch weight inner osA osB" if batched else "batch weight")
-    form = f"{'fused_' if fused else ''}{'batched_' if batched else ''}"
     reference = partial(_run_gemm, t, [p.name for p in parameters])
-    name = f"gemm_{form}{t.name}"
     return Routine(name, tuple(parameters), reference, stops=True, steady=True)
 
 
@@ -163,14 +170,17 @@ def _pixels(d: dict[str, int], tap: tuple[int, ...]) -> tuple[Array, Array]:
     return inside, where
 
 
-def _routines() -> Iterator[Routine]:
+def _makers() -> dict[str, Callable[[], Routine]]:
+    found: dict[str, Callable[[], Routine]] = {}
     for name, t in GEMM_TYPES.items():
-        for batched in (False, True):
-            yield from (_gemm(t, batched, fused) for fused in (False, True))
-        yield _convolution(t, f"conv_{name}")
+        for form, batched, fused in _FORMS:
+            found[f"gemm_{form}{name}"] = partial(_gemm, f"gemm_{form}{name}", t, batched, fused)
+        found[f"conv_{name}"] = partial(_convolution, t, f"conv_{name}")
         if t.source is t.compute is t.target and t.compute.is_floating:
             for kind in ("channels", "planes"):
-                yield _convolution(t, f"conv_direct_{kind}_{name}", kind)
+                direct = f"conv_direct_{kind}_{name}"
+                found[direct] = partial(_convolution, t, direct, kind)
+    return found
 
 
-ROUTINES = {routine.name: routine for routine in _routines()}
+ROUTINES = OnDemand(_makers())

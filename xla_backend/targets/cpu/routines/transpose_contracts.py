@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 
 from xla_backend.program.routines import Kind, Parameter, Routine
+from xla_backend.targets.cpu.routines.contract_parts import OnDemand
 from xla_backend.targets.cpu.routines.transpose_plans import (
     DIGITS,
     FIELDS,
@@ -24,22 +24,8 @@ _PARAMETERS = (
 )
 
 
-class _Transposes(Mapping[str, Routine]):
-    """There are hundreds, which differ in their names: each is made for who asks for it."""
-
-    def __init__(self) -> None:
-        self._names = dict.fromkeys(routine_names())
-
-    def __getitem__(self, name: str) -> Routine:
-        if name not in self._names:
-            raise KeyError(name)
-        return Routine(name, _PARAMETERS, partial(_run, name), stops=True, steady=True)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+def _transpose(name: str) -> Routine:
+    return Routine(name, _PARAMETERS, partial(_run, name), stops=True, steady=True)
 
 
 def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...]) -> None:
@@ -72,4 +58,4 @@ def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...
     target[places[1]] = source[places[0]]
 
 
-ROUTINES: Mapping[str, Routine] = _Transposes()
+ROUTINES = OnDemand({name: partial(_transpose, name) for name in routine_names()})
