@@ -79,7 +79,10 @@ def compiled_unary(op: F) -> F:
 
     @functools.wraps(op)
     def call(x: Any, /) -> Any:
-        if type(x) is DeviceArray and (not entered or state.traces[0] is eval_trace):
+        kind = type(x)
+        if (kind is DeviceArray or (kind is np.ndarray and x.dtype in NUMPY_DTYPES)) and (
+            not entered or state.traces[0] is eval_trace
+        ):
             try:
                 return compiled(x)
             except Exception as error:

@@ -13,6 +13,7 @@ from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.memory_space import MemorySpace
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
+from pyjax.core.tree_nodes import leaf_types
 from pyjax.core.tree_util import tree_broadcast, tree_leaves, tree_map
 from pyjax.runtime.array import (
     DeviceArray,
@@ -299,6 +300,8 @@ def block_until_ready(x: Any) -> Any:
     """
     if type(x) is DeviceArray:
         return x.block_until_ready()
+    if type(x) in leaf_types:
+        return x
     for leaf in tree_leaves(x):
         if type(leaf) is DeviceArray:
             leaf.block_until_ready()

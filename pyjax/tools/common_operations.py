@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ import numpy as np
 from pyjax import nn, random
 from pyjax import numpy as jnp
 from pyjax._config import config
+from pyjax.api.grad import grad, value_and_grad
+from pyjax.api.vmap import vmap
 from pyjax.runtime.placement import device_put
 from xla_backend.process.ending import end_after
 from xla_backend.process.on_first_use import on_first_use
@@ -35,12 +38,22 @@ _UNARY = (
     "abs ceil cos cosh exp exp2 expm1 floor isfinite isinf isnan log log10 log1p log2 negative "
     "reciprocal rint round sign sin sinh sqrt square tan tanh arctan"
 ).split()
+# Of floats, with derivatives.
+_SMOOTH = (
+    "abs cos cosh exp exp2 expm1 log log10 log1p log2 negative reciprocal sin sinh sqrt square tan "
+    "tanh arctan"
+).split()
 _UNARY_OF_INTEGERS = "abs invert negative sign square".split()
 _ACTIVATIONS = "sigmoid softplus silu gelu".split()
 _ARITHMETIC = "add subtract multiply".split()
 _DIVISIONS = "true_divide floor_divide remainder".split()
 _COMPARISONS = "equal not_equal less less_equal greater greater_equal".split()
 _PAIRS = "maximum minimum arctan2 power logaddexp".split()
+# With a number on either side an operator is another program than the function of that name.
+_OPERATORS = (
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod,
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge,
+)  # fmt: skip
 _LOGICAL = "logical_and logical_or logical_xor".split()
 _REDUCTIONS = "sum mean max min prod".split()
 _SPREADS = "std var".split()
@@ -66,6 +79,8 @@ def common_operations(x64: bool) -> Iterator[Call]:
     truths = x > 1
     yield lambda: x > 1
     yield from _elementwise(x, i, truths)
+    yield from _with_numbers(x, i)
+    yield from _transformed(x)
     yield from _reductions(x, i, truths)
     yield from _with_rows_and_columns(x)
     yield from _indexed(x, i)
@@ -114,6 +129,28 @@ def _elementwise(x: Any, i: Any, truths: Any) -> Iterator[Call]:
     kinds = (x, i, truths)
     for array, other in itertools.permutations(kinds, 2):
         yield _applied(lambda a, b: a.astype(b.dtype), array, other)
+
+
+def _with_numbers(x: Any, i: Any) -> Iterator[Call]:
+    for operate, array, number in itertools.product(_OPERATORS, (x, i), (2.5, 2)):
+        yield _applied(operate, array, number)
+        yield _applied(operate, number, array)
+    yield _applied(operator.truediv, i, i)
+
+
+def _transformed(x: Any) -> Iterator[Call]:
+    """Derivatives and mapped functions run one primitive at a time, each of which is a program."""
+    for name in _SMOOTH:
+        function = getattr(jnp, name)
+        yield _applied(grad(lambda v, f=function: f(v).sum()), x)
+    for operate, one in itertools.product(_OPERATORS, (2.5, 2)):
+        yield _applied(vmap(lambda v, f=operate, n=one: f(v, n)), x)
+        yield _applied(vmap(lambda v, f=operate, n=one: f(n, v)), x)
+    for operate in _OPERATORS:
+        yield _applied(vmap(operate), x, x)
+    for reduction in (jnp.sum, jnp.mean, jnp.max):
+        yield _applied(grad(lambda v, f=reduction: f(v * v)), x)
+    yield _applied(value_and_grad(lambda v: ((v - 1) ** 2).mean()), x)
 
 
 def _reductions(x: Any, i: Any, truths: Any) -> Iterator[Call]:

@@ -16,7 +16,7 @@ from xla_backend.tools.precompile import make_programs_pack, runs_here
 HOST = host_target()
 LEVEL = next(iter(levels_of(HOST)), None)
 # Names of operations, and their results; what was compiled for them.
-PROGRAM = """
+COMPILED = """
 import hashlib, json, sys
 import numpy as np
 import pyjax
@@ -33,11 +33,22 @@ for name in ("_compile_code", "_compile_elementwise"):
         compiled.append(str(getattr(module, "name", module)))
         return known(module, *args, **named)
     setattr(kept, name, compile)
+"""
+PROGRAM = f"""{COMPILED}
 x = jnp.asarray(np.linspace(0.5, 2, 10, dtype=np.float32))
 results = [jnp.sin(x), x + x, x * 2.5, x.sum(), jnp.argmax(x), jnp.zeros(3), jnp.where(x > 1, x, 0)]
 digests = [hashlib.sha256(np.asarray(r).tobytes()).hexdigest() for r in results]
 loaded = "xla_backend.targets.cpu.class_compiler" in sys.modules
 print(json.dumps([digests, compiled, loaded]))
+"""
+# Operators with numbers, derivatives and mapped functions: what is compiled for these.
+USES = f"""{COMPILED}
+x = jnp.arange(1.0, 8.0)
+_ = x + 2.5, 2 * x, x / 3, 1 / x, x > 0.5, 2 - x, x % 2, jnp.arange(7) / 2
+_ = jnp.exp(np.ones(11, np.float32)) if x.dtype == np.float32 else jnp.exp(np.ones(11))
+_ = pyjax.grad(lambda v: (jnp.tanh(v) ** 2 * v).sum())(x)
+_ = pyjax.vmap(lambda v: v * 2 + 1)(jnp.ones((8, 4)))
+print(json.dumps(compiled))
 """
 
 
@@ -130,3 +141,14 @@ def test_all_operations_can_be_called(x64, tmp_path):
         [sys.executable, "-W", "error", "-m", "pyjax.tools.common_operations", *options],
         env={**os.environ, "PYJAX_CACHE_DIR": str(tmp_path)}, check=True,
     )  # fmt: skip
+    environment = {
+        **os.environ,
+        "PYJAX_CACHE_DIR": str(tmp_path),
+        "PYJAX_FIRST_CODE": "0",
+        "JAX_ENABLE_X64": str(int(x64)),
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", USES],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == []

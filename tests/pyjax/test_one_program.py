@@ -26,6 +26,7 @@ Z = jnp.linspace(0.2, 0.7, 23)
 M = jnp.eye(7) + jnp.arange(49.0).reshape(7, 7) / 100
 H = M @ M.T
 B = jnp.linspace(0.0, 1.0, 7)
+IN_NUMPY = np.linspace(1, 9, 23, dtype=np.float32)
 P, Q = X[:21].reshape(7, 3), Y[:21].reshape(7, 3)
 
 DISTRIBUTIONS = [
@@ -184,6 +185,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "trapezoid": lambda: jnp.trapezoid(X, Y),
     "scipy.integrate.trapezoid": lambda: pyjax.scipy.integrate.trapezoid(M, dx=0.5),
     "unwrap": lambda: jnp.unwrap(X),
+    "exp of NumPy's": lambda: jnp.exp(IN_NUMPY),
+    "sqrt of integers of NumPy's": lambda: jnp.sqrt(IN_NUMPY.astype(np.int64)),
     "kaiser": lambda: jnp.kaiser(23, 3.0),
     # Some that were programs before.
     "flip": lambda: jnp.flip(X),

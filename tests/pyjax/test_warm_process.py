@@ -74,8 +74,9 @@ NOT_COMPILED_WITH = (
     "xla_backend.passes.row_fusion", "xla_backend.passes.sort_simplifier",
     "xla_backend.passes.while_loop_simplifier", "xla_backend.program.printer",
     "xla_backend.program.verifier", "xla_backend.targets.cpu.conv_rules",
-    "xla_backend.targets.cpu.dot_rules", "xla_backend.targets.cpu.routines.contracts",
-    "xla_backend.targets.cpu.sort_rules",
+    "xla_backend.targets.cpu.dot_rules", "xla_backend.targets.cpu.routines.product_contracts",
+    "xla_backend.targets.cpu.sort_rules", "xla_backend.runtime.host_functions",
+    "xla_backend.runtime.host_libraries.lapack_calls",
 )  # fmt: skip
 # All that it loads with an empty cache, but for library routines, which may have been made ahead.
 MOST_MODULES_COMPILED = 600

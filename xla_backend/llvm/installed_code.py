@@ -8,6 +8,7 @@ it is written in the same way, so its results are the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from xla_backend.llvm.kept_code import OBJECT
 from xla_backend.llvm.target import TargetInfo, levels_of
@@ -39,7 +40,7 @@ def load_installed(
         pack = pack_of(each)
         if pack is None:
             return None
-        found = installed.load(pack, key(each), kind, each.key)
+        found = installed.load(pack, partial(key, each), kind, each.key)
         if found is not None:
             return found
     return None

@@ -207,7 +207,7 @@ def host_target() -> TargetInfo:
     if facts is None:
         return make_target(*_ask_llvm())
     key = store.entry_key(_KIND, llvm_version(), *facts)
-    kept = store.load(key, _KIND, "") or installed.load(_machine_pack(key), key, _KIND, "")
+    kept = store.load(key, _KIND, "") or installed.load(_machine_pack(key), lambda: key, _KIND, "")
     if kept is not None:
         return make_target(*json.loads(kept))
     names: list[str] = [*_ask_llvm()]

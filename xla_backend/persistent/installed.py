@@ -12,7 +12,7 @@ directory, or, empty, none. Several installations may share it: a pack says who 
 removes its own.
 
 API
-  load(pack, key, kind, target) -> bytes | None
+  load(pack, key_there, kind, target) -> bytes | None
   write_pack(directory, pack, entries) -> path     packs(directory) -> paths
   made_here(path) -> bool                          entries_in(path) -> number
 """
@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,8 +85,11 @@ def _identity(facts: os.stat_result) -> tuple[int, ...]:
 _indices: dict[str, _Index] = {}
 
 
-def load(pack: str, key: str, kind: str, target: str) -> bytes | None:
+def load(pack: str, key_there: Callable[[], str], kind: str, target: str) -> bytes | None:
     """The content that a pack has under a key; None if there is none that may be used.
+
+    Args:
+      key_there: says the key. It is asked if there is such a pack.
 
     Raises:
       PersistentCacheError: it is damaged, and the settings say so.
@@ -94,9 +97,12 @@ def load(pack: str, key: str, kind: str, target: str) -> bytes | None:
     directory = installed_directory()
     if directory is None:
         return None
-    path, wanted = os.path.join(directory, pack + _SUFFIX), bytes.fromhex(key)
+    path = os.path.join(directory, pack + _SUFFIX)
     known = _indices.get(path)
-    found = None if known is None else known.find(wanted)
+    key, found = "", None
+    if known is not None:
+        key = key_there()
+        found = known.find(bytes.fromhex(key))
     try:
         if known is not None and found is None and known.is_of(os.stat(path)):
             return None  # as of most programs: it takes no other call of the system to tell
@@ -104,9 +110,10 @@ def load(pack: str, key: str, kind: str, target: str) -> bytes | None:
     except OSError:  # there is none, or it is not for this user
         return None
     try:
+        key = key or key_there()
         index = _index_of(handle, path)
         if index is not known:
-            found = index.find(wanted)
+            found = index.find(bytes.fromhex(key))
         if found is None:
             return None
         place, size = found

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from xla_backend.hlo.attributes import Value
 from xla_backend.hlo.errors import UnimplementedError
 from xla_backend.hlo.host_queues import INFEED_QUEUE, channel_queue, take
 from xla_backend.hlo.opcode import Opcode
@@ -23,6 +22,7 @@ from xla_backend.runtime.client import ExecutionContext as Context
 from xla_backend.runtime.custom_calls import HostFunction, find_custom_call
 from xla_backend.runtime.host_libraries import lapack_calls
 from xla_backend.runtime.host_libraries.library_threads import on_library_threads, size_of
+from xla_backend.runtime.transfers import Transfer
 
 # SciPy takes as long to load as the compiler: it waits for a program that needs it.
 _get_lapack_funcs = on_first_use("scipy.linalg.lapack", "get_lapack_funcs")
@@ -31,13 +31,6 @@ _FFT = {
     for kind, name in (("FFT", "fftn"), ("IFFT", "ifftn"), ("RFFT", "rfftn"), ("IRFFT", "irfftn"))
 }
 Arrays = Sequence[np.ndarray]
-
-
-class Transfer(Value):
-    """Attributes of a transfer: its channel, and what messages call the instruction."""
-
-    channel: int
-    reader: str
 
 
 def _run_fft(operands: Arrays, results: Arrays, attributes: Any, context: Context) -> None:

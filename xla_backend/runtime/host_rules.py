@@ -14,7 +14,7 @@ from xla_backend.hlo.source_tables import place_lines
 from xla_backend.program.build import ProgramBuilder, Rules
 from xla_backend.program.ir import Host, Step, Undefined
 from xla_backend.runtime.custom_calls import find_custom_call
-from xla_backend.runtime.host_functions import Transfer
+from xla_backend.runtime.transfers import Transfer
 
 _RULES = Rules("host")
 HOST_RULES = _RULES.opcodes

@@ -26,7 +26,7 @@ def directory(tmp_path, monkeypatch):
 
 
 def found(key, pack="one", target="a cpu", kind="object"):
-    return load(pack, key, kind, target)
+    return load(pack, lambda: key, kind, target)
 
 
 def test_entries_are_found_by_their_keys(directory):
@@ -142,3 +142,16 @@ def test_what_a_known_pack_lacks_is_told_without_opening_it(directory, monkeypat
     assert found(KEYS[0]) is None
     (directory / "one.pack").unlink()
     assert found("13" * 32) is None
+
+
+def test_no_key_is_made_for_a_pack_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
+    asked: list[str] = []
+
+    def key() -> str:
+        asked.append("")
+        return store.entry_key("a")
+
+    assert load("absent", key, "object", "cpu") is None and not asked
+    write_pack(tmp_path, "there", [Entry(store.entry_key("a"), "object", "cpu", b"content")])
+    assert load("there", key, "object", "cpu") == b"content" and asked

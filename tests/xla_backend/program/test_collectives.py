@@ -43,7 +43,7 @@ from xla_backend.runtime.client import ExecutionContext
 from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.planned import plan_program
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 
 def planned(module: HloModule) -> Program:

@@ -8,7 +8,7 @@ from sample_programs import BODIES, sample
 from xla_backend.hlo.parser import parse_module
 from xla_backend.program.printer import program_to_text
 from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 LINES = {
     "kernel": ["program m(arg0: f32[4,6]) -> (out0: f32[4,6]):", "launch "],

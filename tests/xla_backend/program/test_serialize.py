@@ -24,7 +24,7 @@ from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.emit_program import emit_program
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 
 def stepper_of(program, arguments):

@@ -16,7 +16,7 @@ from xla_backend.runtime.hlo_client import host_device
 from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.compiler import compile_module
 from xla_backend.targets.cpu.executable import CpuExecutable
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 
 def stepper_of(program: Program, arguments, state=None) -> Stepper:  # type: ignore[no-untyped-def]

@@ -27,7 +27,7 @@ from xla_backend.program.ir import (
     all_steps,
 )
 from xla_backend.program.verifier import ProgramError, verify_program
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 
 F, FLAG, SMALL = Shape.array(P.F32, (4, 6)), Shape.array(P.PRED), Shape.array(P.F32, (5,))
 ARG, OUT = Slice(Space.ARGUMENT, 0, 0, F), Slice(Space.OUTPUT, 0, 0, F)

@@ -15,7 +15,7 @@ from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Element, KernelOperand, Library, Operand, Slice, Step
 from xla_backend.targets.cpu.dot_rules import gemm_name
 from xla_backend.targets.cpu.routines.contract_table import ROUTINES
-from xla_backend.targets.cpu.routines.conv import LARGE_WINDOW, pack_dims
+from xla_backend.targets.cpu.routines.conv_dims import LARGE_WINDOW, pack_dims
 from xla_backend.targets.cpu.routines.conv_matrix import form_of
 from xla_backend.targets.cpu.rules import RULES, cycles_of
 

@@ -16,7 +16,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.kernels.from_hlo.first_extremes import direction_of
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Step, aligned
-from xla_backend.targets.cpu.routines.first_extremes import EXTREME_TYPES, PART
+from xla_backend.targets.cpu.routines.row_types import EXTREME_TYPES, PART
 from xla_backend.targets.cpu.rules import RULES
 
 _NAMES = {ComparisonDirection.GE: "max", ComparisonDirection.LE: "min"}

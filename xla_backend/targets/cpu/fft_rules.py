@@ -25,7 +25,7 @@ from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Slice, Step
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.routines import fft_plan
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS
+from xla_backend.targets.cpu.routines.matrix_facts import REALS
 from xla_backend.targets.cpu.rules import RULES
 
 P = PrimitiveType

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def load_installed_program(
         pack = programs_pack_of(each)
         if pack is None:
             return None
-        found = installed.load(pack, key(each), kind, each.key)
+        found = installed.load(pack, partial(key, each), kind, each.key)
         if found is not None:
             return found
     return None

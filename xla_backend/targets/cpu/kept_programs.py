@@ -263,12 +263,21 @@ class _Asked(NamedTuple):
 
     @property
     def key(self) -> str:
-        return store.entry_key(self.kind, *self.base, self.more)
+        global _latest_asked
+        asked, key = _latest_asked
+        if asked != self:
+            key = store.entry_key(self.kind, *self.base, self.more)
+            _latest_asked = self, key
+        return key
 
     def key_on(self, target: TargetInfo, options: CompileOptions) -> str:
         """The key that it would have on another machine."""
         made_with = _made_with(options, source_digest() or "", target)
         return store.entry_key(self.kind, self.base[0], made_with, self.more)
+
+
+# What a program is asked for by, which is needed twice where it is not there, and the key.
+_latest_asked: tuple[_Asked | None, str] = (None, "")
 
 
 def _load(
@@ -290,7 +299,8 @@ def _load(
     target, kind, key = target_for(options), asked.kind, asked.key
     content = store.load(key, kind, target.key)
     if content is None:
-        content = load_installed_program(lambda t: asked.key_on(t, options), target, kind)
+        key_on = lambda t: key if t is target else asked.key_on(t, options)
+        content = load_installed_program(key_on, target, kind)
     if content is None:
         return None
     try:

@@ -27,23 +27,22 @@ from xla_backend.runtime.host_libraries.lapack_arguments import (
 from xla_backend.runtime.host_libraries.library_threads import size_of, threads_of
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.matrix_rules import matrix_step, tasks_of, triangular_step
-from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
-from xla_backend.targets.cpu.routines.blocked_qr import work_elements
 from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK, tasks_for
-from xla_backend.targets.cpu.routines.reflector_blocks import BLOCK
-from xla_backend.targets.cpu.routines.singular_plan import LEAST, numbers_for
-from xla_backend.targets.cpu.routines.singular_plan import TYPES as SINGULAR_TYPES
-from xla_backend.targets.cpu.routines.small_matrices import (
+from xla_backend.targets.cpu.routines.matrix_facts import (
+    ADJOINT,
+    BLOCK,
     CONJUGATED,
     LOWER,
+    MOST_LANES,
     MOST_ROWS,
     RIGHT,
     TRANSPOSED,
     UNIT,
+    work_elements,
 )
-from xla_backend.targets.cpu.routines.small_reflectors import ADJOINT
-from xla_backend.targets.cpu.routines.small_reflectors import RIGHT as REFLECTED_RIGHT
+from xla_backend.targets.cpu.routines.singular_plan import LEAST, numbers_for
+from xla_backend.targets.cpu.routines.singular_plan import TYPES as SINGULAR_TYPES
 from xla_backend.targets.cpu.rules import RULES
 
 _PRODUCTS_PER_CYCLE = 16.0
@@ -68,7 +67,7 @@ def _eigh_numbers(options: Options, operands: Shapes, results: Shapes) -> Sequen
 
 
 def _ormqr_numbers(options: Options, operands: Shapes, results: Shapes) -> Sequence[int]:
-    flags = 0 if options.get("left", 1) else REFLECTED_RIGHT
+    flags = 0 if options.get("left", 1) else RIGHT
     flags |= ADJOINT if options.get("transpose", 0) else 0
     return *_size(operands[2]), operands[1].dimensions[-1], flags
 

@@ -15,8 +15,8 @@ from xla_backend.hlo.shape import Shape
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Operand, Step, aligned
 from xla_backend.runtime.host_rules import HOST_RULES
-from xla_backend.targets.cpu.routines.blocked_matrices import BLOCK_ROWS
-from xla_backend.targets.cpu.routines.small_matrices import (
+from xla_backend.targets.cpu.routines.matrix_facts import (
+    BLOCK_ROWS,
     CONJUGATED,
     LOWER,
     MOST_ROWS,

@@ -22,7 +22,6 @@ from xla_backend.program.kernel_table import KernelTable
 from xla_backend.program.plan import Plan
 from xla_backend.runtime.client import Device
 from xla_backend.runtime.hlo_client import host_device
-from xla_backend.runtime.host_functions import host_function
 from xla_backend.targets.cpu.executable import CpuExecutable
 from xla_backend.targets.cpu.pipeline import build_pipeline
 from xla_backend.targets.cpu.program_code import ProgramCode, link
@@ -32,6 +31,7 @@ from xla_backend.targets.cpu.schedules import Schedules
 from xla_backend.targets.cpu.stages import CompiledStages
 from xla_backend.targets.cpu.target_options import target_for
 
+_host_function = on_first_use("xla_backend.runtime.host_functions", "host_function")
 _verify_program = on_first_use("xla_backend.program.verifier", "verify_program")
 
 
@@ -109,7 +109,7 @@ def plan_program(module: HloModule, options: CompileOptions) -> Plan:
     """
     build_pipeline(options).run(module)
     planned = plan_scheduled(module, assign_buffers(module), options)
-    return Plan(planned.program, ROUTINES, host_function)
+    return Plan(planned.program, ROUTINES, _host_function)
 
 
 def _schedules(options: CompileOptions) -> Schedules:

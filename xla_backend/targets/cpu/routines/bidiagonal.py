@@ -7,7 +7,7 @@ Marmol): its element in a row is known as soon as that row has been multiplied. 
 multiplied, and added to the next product while it is in the first-level cache. That product is of a
 column which has not been normalised, which is made good behind it.
 
-What BLOCK reflectors of each side change is held back as a product W Z, of narrow matrices, and
+What PAIRS reflectors of each side change is held back as a product W Z, of narrow matrices, and
 taken from the matrix at once. A row of W has what belongs to reflectors of columns (V), then what
 belongs to those of rows (X); Z has the corresponding rows, negated.
 
@@ -24,10 +24,9 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
 from xla_backend.targets.cpu.routines.matrix_rows import place, product
 from xla_backend.targets.cpu.routines.reflector_blocks import call_function
+from xla_backend.targets.cpu.routines.singular_plan import PAIRS
 
-# Reflectors of each side that are applied at a time; also what pitches are multiples of.
-BLOCK = 16
-_WIDTH = 2 * BLOCK
+_WIDTH = 2 * PAIRS
 # Rows that are multiplied at a time.
 _AT_ONCE = 4
 # Threads share products of more multiplications, and what is packed for those of more rows.
@@ -55,25 +54,10 @@ _COMBINE = [
 _BETA, _TAU, _FACTOR, _SCALED = range(4)
 
 
-def padded(count: int) -> int:
-    """Elements of a row of so many numbers: rows at multiples of pages would meet in few places of
-    the caches.
-
-    >>> padded(100), padded(256)
-    (112, 272)
-    """
-    return (-(-count // BLOCK) | 1) * BLOCK
-
-
 def emit_padded(w: FunctionWriter, count: str) -> str:
     """`padded`, of a number that is known when the code runs."""
-    blocks = w.op("udiv", "i64", w.iadd(count, BLOCK - 1), str(BLOCK))
-    return w.imul(w.op("or", "i64", blocks, "1"), BLOCK)
-
-
-def reduction_elements(m: int, n: int) -> int:
-    """Memory of a reduction: W, Z, a column, two rows, and what goes with W's columns."""
-    return m * _WIDTH + _WIDTH * padded(n) + padded(m) + 2 * padded(n) + 3 * _WIDTH
+    blocks = w.op("udiv", "i64", w.iadd(count, PAIRS - 1), str(PAIRS))
+    return w.imul(w.op("or", "i64", blocks, "1"), PAIRS)
 
 
 class _Reals:
@@ -181,10 +165,10 @@ def _emit_combine(module: ModuleWriter, t: P) -> None:
     which `count` rows of each half are there, from column `left` on."""
     w = module.function("bidiagonal.combine", _COMBINE, internal=True, attributes="noinline")
     v = _Reals(w, t)
-    half = w.imul("%pitch", BLOCK)
+    half = w.imul("%pitch", PAIRS)
     with w.loop("0", "%count") as loop:
         k = loop.index
-        numbers = [v.number("%factors", at) for at in (k, w.iadd(k, BLOCK))]
+        numbers = [v.number("%factors", at) for at in (k, w.iadd(k, PAIRS))]
         factors = [w.splat(v.ty, number) for number in numbers]
         upper = place(w, t, "%z", w.imul(k, "%pitch"))
         lower = place(w, t, upper, half)
@@ -202,7 +186,7 @@ def _emit_project(module: ModuleWriter, t: P) -> None:
     a row."""
     w = module.function("bidiagonal.project", _COMBINE, internal=True, attributes="noinline")
     v = _Reals(w, t)
-    half = w.imul("%pitch", BLOCK)
+    half = w.imul("%pitch", PAIRS)
     with w.loop("0", "%count", 2) as loop:
         k = loop.index
         first = place(w, t, "%z", w.imul(k, "%pitch"))
@@ -215,7 +199,7 @@ def _emit_project(module: ModuleWriter, t: P) -> None:
                 for row, total in zip(rows, columns.carried, strict=True)
             ]
         for number, total in enumerate(columns.results):
-            at = w.iadd(k, number % 2 + number // 2 * BLOCK)
+            at = w.iadd(k, number % 2 + number // 2 * PAIRS)
             v.set_number("%factors", at, v.total(total))
     w.ret()
 
@@ -234,7 +218,7 @@ def _emit_pass(module: ModuleWriter, t: P, *, whole: bool) -> None:
         taup, factor = v.number("%scalars", 0), v.number("%scalars", 1)
         projected = [v.load("%g", at) for at in places]
         across = [v.load("%h", at) for at in places]
-        x_lane = w.iadd("%lane", BLOCK)
+        x_lane = w.iadd("%lane", PAIRS)
         lanes = ("%lane",) * (parts // 2) + (x_lane,) * (parts - parts // 2)
         is_new = [v.where("eq", at, lane) for at, lane in zip(places, lanes, strict=True)]
 
@@ -346,7 +330,7 @@ class _Reduction:
         w = self.w
         with w.loop(first, "%m") as rows:
             target = place(w, self.t, self.row(rows.index), first)
-            copy_bytes(w, target, self.beside(rows.index), str(BLOCK * self.t.byte_size))
+            copy_bytes(w, target, self.beside(rows.index), str(PAIRS * self.t.byte_size))
 
     # -- one step ----------------------------------------------------------------------------------
 
@@ -421,7 +405,7 @@ class _Reduction:
         w, v, t = self.w, self.v, self.t
         ahead = w.iadd(i, 1)
         tau = w.splat(v.ty, w.fneg(v.real, self.said(_TAU)))
-        upper, lower = self.rows_of_z(lane), self.rows_of_z(w.iadd(lane, BLOCK))
+        upper, lower = self.rows_of_z(lane), self.rows_of_z(w.iadd(lane, PAIRS))
         with w.loop(left, "%pitch", v.count) as columns:
             j = columns.index
             v.store(upper, j, w.op("fmul", v.ty, tau, v.load(self["y"], j)))
@@ -484,13 +468,13 @@ def emit_bidiagonal(module: ModuleWriter, t: P) -> None:
         v.set_number(r["c"], rows.index, v.number(r.row(rows.index), 0))
     with w.loop("0", "%n") as loop:
         i = loop.index
-        lane = w.op("and", "i64", i, str(BLOCK - 1))
-        before = w.op("and", "i64", w.isub(i, 1), str(BLOCK - 1))
+        lane = w.op("and", "i64", i, str(PAIRS - 1))
+        before = w.op("and", "i64", w.isub(i, 1), str(PAIRS - 1))
         started = w.cmp("sgt", "i64", i, "0")
         active = w.select(started, "i64", w.iadd(before, 1), "0")
         full = w.op("and", "i1", started, w.cmp("eq", "i64", lane, "0"))
         with w.if_(full):
-            r.keep_columns(w.isub(i, BLOCK))
+            r.keep_columns(w.isub(i, PAIRS))
         rescaled = r.reflector(r["c"], i, "%m")
         v.set_number("%d", i, r.said(_BETA))
         v.set_number("%lefts", i, r.said(_TAU))
@@ -504,7 +488,7 @@ def emit_bidiagonal(module: ModuleWriter, t: P) -> None:
                 r.take_away(i, left)
             r.reduce_row(i, left, lane)
     last = w.isub("%n", 1)
-    r.keep_columns(w.op("and", "i64", last, str(-BLOCK)))
+    r.keep_columns(w.op("and", "i64", last, str(-PAIRS)))
     with w.loop("%n", "%m") as rows:
         x = w.op("fmul", v.real, v.number(r["c"], rows.index), r.said(_FACTOR))
         v.set_number(r.row(rows.index), last, x)

@@ -17,18 +17,12 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.bytes import copy_bytes
 from xla_backend.llvm.types import const, element, mask_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.blocked_matrices import (
-    BLOCK_ROWS,
-    SUBSTITUTE,
-    emit_substitute,
-)
+from xla_backend.targets.cpu.routines.blocked_matrices import SUBSTITUTE, emit_substitute
+from xla_backend.targets.cpu.routines.matrix_facts import BLOCK_ROWS, MOST_LANES, TYPES
 from xla_backend.targets.cpu.routines.matrix_rows import Rows, emit_negate, place, product
 from xla_backend.targets.cpu.routines.matrix_tasks import emit_tasks
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.small_matrices import TYPES
 
-# Of a vector: 512 bits of f32.
-MOST_LANES = 16
 # Pivots below have no inverse.
 _LEAST = {"float": 2.0**-126, "double": 2.0**-1022}
 _PARAMETERS = [

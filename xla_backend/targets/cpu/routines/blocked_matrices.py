@@ -20,6 +20,15 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.bytes import copy_bytes
 from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.matrix_facts import (
+    BLOCK_ROWS,
+    CONJUGATED,
+    LOWER,
+    RIGHT,
+    TRANSPOSED,
+    TYPES,
+    UNIT,
+)
 from xla_backend.targets.cpu.routines.matrix_lanes import Element, element_of, parts_of
 from xla_backend.targets.cpu.routines.matrix_rows import (
     Rows,
@@ -30,16 +39,7 @@ from xla_backend.targets.cpu.routines.matrix_rows import (
 )
 from xla_backend.targets.cpu.routines.matrix_tasks import emit_tasks
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.small_matrices import (
-    CONJUGATED,
-    LOWER,
-    RIGHT,
-    TRANSPOSED,
-    TYPES,
-    UNIT,
-)
 
-BLOCK_ROWS = 64
 # Rows of a factor that are taken away from those behind them in one pass over these.
 _AT_ONCE = 4
 # Columns of a substitution that one thread does at a time.

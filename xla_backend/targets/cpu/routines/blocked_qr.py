@@ -20,12 +20,11 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.bytes import copy_bytes
 from xla_backend.llvm.types import const, element, mask_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
+from xla_backend.targets.cpu.routines.matrix_facts import BLOCK, MOST_LANES, TYPES
 from xla_backend.targets.cpu.routines.matrix_lanes import Element, element_of, parts_of
 from xla_backend.targets.cpu.routines.matrix_rows import Rows, place
 from xla_backend.targets.cpu.routines.matrix_tasks import emit_tasks
 from xla_backend.targets.cpu.routines.reflector_blocks import (
-    BLOCK,
     Packed,
     ReflectorAreas,
     apply_reflectors,
@@ -35,7 +34,6 @@ from xla_backend.targets.cpu.routines.reflector_blocks import (
     multiply_by_reflectors,
 )
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.small_matrices import TYPES
 
 # Sums of squares within these bounds have neither overflown nor lost anything.
 _BOUNDS = {"float": (2.0**-80, 2.0**100), "double": (2.0**-900, 2.0**900)}
@@ -44,11 +42,6 @@ _TINY = {"float": 2.0**-60, "double": 2.0**-500}
 _BASE = [
     ("ptr", "a"), ("i64", "pitch"), ("i64", "m"), ("i64", "n"), ("ptr", "taus"), ("ptr", "panel"),
 ]  # fmt: skip
-
-
-def work_elements(m: int, n: int) -> int:
-    """Memory of one task: a panel, the reflectors, their triangle, and products with columns."""
-    return m * (MOST_LANES + BLOCK) + BLOCK * BLOCK + BLOCK * n
 
 
 # -- one vector of columns -------------------------------------------------------------------------

@@ -5,9 +5,9 @@ of any sign, both dilations, feature and batch groups. High padding is implied b
 reversed window is a negative weight stride with the pointer at the last tap.
 
   void pyjax_conv_<t>(ptr x, ptr w, ptr out, ptr dims)
-        t: the kinds of pyjax_gemm_<t>. dims: i64 slots as in FIELDS below; unused spatial
+        t: the kinds of pyjax_gemm_<t>. dims: i64 slots as in FIELDS; unused spatial
         dimensions (put them first) have size 1, stride 1, padding 0, dilation 1
-  FIELDS / pack_dims(**fields) -> list[int]
+  FIELDS and pack_dims(**fields) -> list[int] are in `conv_dims`
 
 How a convolution runs, the first that fits:
   1x1 windows                                     GEMM (channels last or first)
@@ -31,6 +31,7 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines import conv_matrix
 from xla_backend.targets.cpu.routines.conv_depthwise import emit_depthwise
 from xla_backend.targets.cpu.routines.conv_depthwise_planes import emit_depthwise_planes
+from xla_backend.targets.cpu.routines.conv_dims import FIELDS, LARGE_WINDOW, SPATIAL
 from xla_backend.targets.cpu.routines.conv_direct import can_run_direct, direct_symbol, emit_direct
 from xla_backend.targets.cpu.routines.conv_lines import emit_line_products
 from xla_backend.targets.cpu.routines.conv_unfold import emit_unfold
@@ -47,23 +48,6 @@ from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
-_SPATIAL = ("0", "1", "2")
-
-
-def _three(name: str) -> tuple[str, ...]:
-    return tuple(name + d for d in _SPATIAL)
-
-
-# n: batch per group; groups; ci, co: channels per group. x*, w*, o*: strides in elements
-# (b: batch, c: channel, i: input channel, o: output channel, g: group, 0 1 2: spatial).
-FIELDS: tuple[str, ...] = (
-    "n", "groups", "ci", "co",
-    *_three("in"), *_three("win"), *_three("out"), *_three("stride"), *_three("pad"),
-    *_three("xdil"), *_three("wdil"),
-    "xb", "xc", "xg", *_three("x"),
-    "wi", "wo", "wg", *_three("w"),
-    "ob", "oc", "og", *_three("o"),
-)  # fmt: skip
 _SLOT = {name: i for i, name in enumerate(FIELDS)}
 # Slots of the task context: x, w (packed), out, dims, and how pixels are tiled.
 _CONTEXT = TaskContext(
@@ -72,8 +56,6 @@ _CONTEXT = TaskContext(
 )
 _TILE_BYTES = 192 * 1024
 _MIN_PIXELS = 48
-# A window this many times larger than the output is the depth of one product.
-LARGE_WINDOW = 4
 # Of one that is a line, which then is not copied: deep enough for a product.
 LONG_LINE = 64
 # How a convolution runs, as a suffix of `pyjax_conv_<t>`: programs know the sizes. Without one a
@@ -87,19 +69,6 @@ _WINDOWS = "windows"
 _INTERNAL = {"depthwise": "depthwise", "depthwise_planes": "planes", "lines": "lines"}
 # What makes a window a single point.
 _POINTWISE = (("stride", 1), ("pad", 0), ("win", 1), ("xdil", 1))
-
-
-def pack_dims(**fields: int) -> list[int]:
-    """The dims array from keyword arguments, one per name in FIELDS.
-
-    Raises:
-      TypeError: a field is missing or unknown.
-    """
-    unknown = set(fields) - set(FIELDS)
-    missing = set(FIELDS) - set(fields)
-    if unknown or missing:
-        raise TypeError(f"conv dims: unknown {sorted(unknown)}, missing {sorted(missing)}")
-    return [fields[name] for name in FIELDS]
 
 
 class Dims:
@@ -274,14 +243,14 @@ def _conditions(w: FunctionWriter, t: GemmType, d: Dims) -> dict[str, list[str]]
         return w.cmp("eq", "i64", d[name], str(value))
 
     pixels = w.imul(w.imul(d["out0"], d["out1"]), d["out2"])
-    plain = [equal(f"{name}{s}", value) for s in _SPATIAL for name, value in _POINTWISE]
-    plain += [equal(f"in{s}", d[f"out{s}"]) for s in _SPATIAL]
+    plain = [equal(f"{name}{s}", value) for s in SPATIAL for name, value in _POINTWISE]
+    plain += [equal(f"in{s}", d[f"out{s}"]) for s in SPATIAL]
     for side in "xo":
         plain.append(w.cmp("eq", "i64", d[f"{side}1"], w.imul(d[f"{side}2"], d["out2"])))
         slab = w.imul(d[f"{side}1"], d["out1"])
         plain.append(w.cmp("eq", "i64", d[f"{side}0"], slab))
     plain.append(equal("groups", 1))
-    undilated = [equal(f"xdil{s}", 1) for s in _SPATIAL]
+    undilated = [equal(f"xdil{s}", 1) for s in SPATIAL]
     found = {"rows": [*plain, equal("oc", 1)], "columns": [*plain, equal("o2", 1)]}
     if _has_depthwise(t):
         single = [equal("ci", 1), equal("co", 1), *undilated]
@@ -312,15 +281,15 @@ def path_of(t: GemmType, target: TargetInfo, d: Mapping[str, int]) -> str:
     pixels = d["out0"] * d["out1"] * d["out2"]
     taps = d["win0"] * d["win1"] * d["win2"]
     plain = d["groups"] == 1 and all(
-        d[f"{name}{s}"] == value for s in _SPATIAL for name, value in _POINTWISE
+        d[f"{name}{s}"] == value for s in SPATIAL for name, value in _POINTWISE
     )
-    plain = plain and all(d[f"in{s}"] == d[f"out{s}"] for s in _SPATIAL)
+    plain = plain and all(d[f"in{s}"] == d[f"out{s}"] for s in SPATIAL)
     for side in "xo":
         plain = plain and d[f"{side}1"] == d[f"{side}2"] * d["out2"]
         plain = plain and d[f"{side}0"] == d[f"{side}1"] * d["out1"]
     if plain and 1 in (d["oc"], d["o2"]):
         return "rows" if d["oc"] == 1 else "columns"
-    undilated = all(d[f"xdil{s}"] == 1 for s in _SPATIAL)
+    undilated = all(d[f"xdil{s}"] == 1 for s in SPATIAL)
     if _has_depthwise(t) and undilated and d["ci"] == d["co"] == 1:
         if d["xg"] == d["wg"] == d["og"] == 1:
             return "depthwise"

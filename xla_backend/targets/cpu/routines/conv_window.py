@@ -16,6 +16,7 @@ from typing import Any
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.conv_unfold import copy_run, fill_run
+from xla_backend.targets.cpu.routines.gemm_parts import split_of
 from xla_backend.targets.cpu.routines.gemm_paths import (
     ANY_WIDTH_PATHS,
     DIRECT_TILES,
@@ -24,7 +25,6 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     has_direct_kernels,
     is_vector,
 )
-from xla_backend.targets.cpu.routines.gemm_split import split_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, tile_for
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE

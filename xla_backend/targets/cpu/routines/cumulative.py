@@ -19,25 +19,11 @@ from xla_backend.llvm import elemental
 from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.row_types import OPERATIONS, SCAN_TYPES, operations_of
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 
-OPERATIONS = {
-    "cumsum": "add",
-    "cumprod": "multiply",
-    "cummax": "maximum",
-    "cummin": "minimum",
-    "cumlogsumexp": "",
-}
-SCAN_TYPES = (
-    P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.BF16, P.F16, P.F32, P.F64,
-)  # fmt: skip
 _CONTEXT = TaskContext(("in", "out", "outer", "n", "inner", "flags"), pointers=2)
 _INF = float("inf")
-
-
-def operations_of(t: P) -> tuple[str, ...]:
-    names = tuple(OPERATIONS)
-    return names if t.is_floating else names[:-1]
 
 
 def _compute_type(t: P) -> P:

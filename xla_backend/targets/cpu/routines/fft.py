@@ -44,19 +44,20 @@ from xla_backend.targets.cpu.routines.fft_passes import (
     register_passes,
     run_passes,
 )
-from xla_backend.targets.cpu.routines.fft_plan import LOW_BITS
+from xla_backend.targets.cpu.routines.fft_plan import (
+    KINDS,
+    LOW_BITS,
+    NUMBERS,
+    PACKED_IRFFT,
+    PACKED_RFFT,
+    TYPES,
+)
 from xla_backend.targets.cpu.routines.lane_groups import emit_groups
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS, Lanes
+from xla_backend.targets.cpu.routines.matrix_facts import REALS
+from xla_backend.targets.cpu.routines.matrix_lanes import Lanes
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.workspace import GIVE, HEADER, TAKE
 
-TYPES = (P.C64, P.C128)
-_PACKED_RFFT, _PACKED_IRFFT = "packed_rfft", "packed_irfft"
-KINDS = ("fft", "rfft", "irfft", _PACKED_RFFT, _PACKED_IRFFT)
-NUMBERS = (
-    "outer", "inner", "n", "in_outer", "in_inner", "in_step", "out_outer", "out_inner", "out_step",
-    "kept", "tail", "inverse", "pass_count",
-)  # fmt: skip
 _FIELDS = [
     *(("i64", name) for name in NUMBERS),
     *(("ptr", name) for name in ("passes", "roots", "rotations", "places", "x", "y")),
@@ -124,7 +125,7 @@ class _Group:
     def __init__(self, kind: str, form: Form, lanes: Lanes, first: str, count: str) -> None:
         self.w, self.kind, self.form, self.lanes = lanes.w, kind, form, lanes
         w, self.real = lanes.w, element(lanes.ty)
-        self.packed = kind in (_PACKED_RFFT, _PACKED_IRFFT)
+        self.packed = kind in (PACKED_RFFT, PACKED_IRFFT)
         reals = Lanes(w, REALS[lanes.t])
         self.source = reals if kind == "rfft" else lanes
         self.target = reals if kind == "irfft" else lanes
@@ -142,10 +143,10 @@ class _Group:
         buffers = w.gep("i8", taken, HEADER), w.gep("i8", taken, w.iadd(size, HEADER))
         self._read(buffers[0])
         tables = Tables("%passes", "%pass_count", "%roots", "%places")
-        if self.kind == _PACKED_IRFFT:
+        if self.kind == PACKED_IRFFT:
             self._pack(buffers[0])
         made = run_passes(lanes, buffers, tables, self.form.radices)
-        if self.kind == _PACKED_RFFT:
+        if self.kind == PACKED_RFFT:
             lanes.store(made, "%n", lanes.load(made, "0"))  # one period on
         self._write(made)
         w.call(GIVE, "void", [("ptr", taken)])
@@ -204,7 +205,7 @@ class _Group:
     def _read(self, buffer: str) -> None:
         w, lanes, source = self.w, self.lanes, self.source
         half = w.iadd(w.op("sdiv", "i64", "%n", "2"), 1)
-        given = {"irfft": half, _PACKED_IRFFT: w.iadd("%n", 1)}.get(self.kind, "%n")
+        given = {"irfft": half, PACKED_IRFFT: w.iadd("%n", 1)}.get(self.kind, "%n")
 
         def pair(value: Any) -> Pair:
             return self._swapped(value if source is lanes else (value, const(lanes.ty, 0.0)))
@@ -307,9 +308,7 @@ class _Group:
         scale = w.splat(ty, w.op("fdiv", self.real, one, scale))
 
         def stored(k: str) -> Pair:
-            value = (
-                self._unpacked(buffer, k) if self.kind == _PACKED_RFFT else lanes.load(buffer, k)
-            )
+            value = self._unpacked(buffer, k) if self.kind == PACKED_RFFT else lanes.load(buffer, k)
             assert isinstance(value, tuple)
             real_part, imaginary = self._swapped(self._rotated(value, k))
             return w.op("fmul", ty, real_part, scale), w.op("fmul", ty, imaginary, scale)

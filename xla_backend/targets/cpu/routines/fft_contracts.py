@@ -9,8 +9,8 @@ import numpy as np
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
-from xla_backend.targets.cpu.routines.fft import KINDS, NUMBERS, TYPES
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS
+from xla_backend.targets.cpu.routines.fft_plan import KINDS, NUMBERS, TYPES
+from xla_backend.targets.cpu.routines.matrix_facts import REALS
 
 Array = np.ndarray
 
@@ -52,7 +52,7 @@ def _run(kind: str, *operands: Any) -> None:
         y[targets[:, :most, 0] + k * d["out_step"]] = result[:, :most, k].astype(y.dtype)
 
 
-def fft_routines() -> list[Routine]:
+def _routines() -> list[Routine]:
     found = []
     for kind in KINDS:
         for t in TYPES:
@@ -70,3 +70,6 @@ def fft_routines() -> list[Routine]:
                 Routine(f"{kind}_{t}", parameters, partial(_run, kind), stops=True, steady=True)
             )
     return found
+
+
+ROUTINES = {routine.name: routine for routine in _routines()}

@@ -8,6 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xla_backend.hlo.types import PrimitiveType as P
+
+# Of routines: types, kinds of transforms, and their numbers.
+TYPES = (P.C64, P.C128)
+PACKED_RFFT, PACKED_IRFFT = "packed_rfft", "packed_irfft"
+KINDS = ("fft", "rfft", "irfft", PACKED_RFFT, PACKED_IRFFT)
+NUMBERS = (
+    "outer", "inner", "n", "in_outer", "in_inner", "in_step", "out_outer", "out_inner", "out_step",
+    "kept", "tail", "inverse", "pass_count",
+)  # fmt: skip
+
 # Tried in this order: fewer passes over the data come first.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
 # Larger primes have a pass of which the work is their square: up to this one that takes no longer

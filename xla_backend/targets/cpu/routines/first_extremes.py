@@ -22,10 +22,9 @@ from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.types import const, mask_of, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.row_types import EXTREME_TYPES, EXTREMES, PART
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 
-# Elements of a part, a multiple of those of a block.
-PART = 1 << 16
 _BLOCK_BYTES = 1 << 11
 _UNROLL = 4
 _AHEAD = 1 << 12
@@ -33,10 +32,6 @@ _AHEAD = 1 << 12
 _FAR_BYTES = 1 << 24
 # Fewer are done before another thread has woken.
 _PARALLEL = 1 << 17
-EXTREMES = {"max": "maximum", "min": "minimum"}
-EXTREME_TYPES = (
-    P.PRED, P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.F32, P.F64,
-)  # fmt: skip
 _PARALLEL_TRUTH = 1 << 20
 _NOWHERE = (1 << 31) - 1
 _CONTEXT = TaskContext(("in", "values", "places", "work", "outer", "n"), pointers=4)

@@ -36,6 +36,7 @@ from xla_backend.targets.cpu.routines.gemm_pack import (
     emit_pack_a,
     emit_pack_b,
 )
+from xla_backend.targets.cpu.routines.gemm_parts import splits
 from xla_backend.targets.cpu.routines.gemm_paths import (
     ANY,
     ANY_WIDTH_PATHS,
@@ -52,7 +53,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     is_way,
     symbol_of,
 )
-from xla_backend.targets.cpu.routines.gemm_split import emit_is_split, emit_split, splits
+from xla_backend.targets.cpu.routines.gemm_split import emit_is_split, emit_split
 from xla_backend.targets.cpu.routines.gemm_tiles import (
     GEMM_TYPES,
     GemmType,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from xla_backend.llvm.target import TargetInfo
-from xla_backend.targets.cpu.routines.gemm_split import SPLIT, split_of, splits
+from xla_backend.targets.cpu.routines.gemm_parts import SPLIT, split_of, splits
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile, tile_for
 
 # A B of up to this many bytes stays in the first-level cache and needs no packing; nor is packing

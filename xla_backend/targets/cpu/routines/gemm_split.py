@@ -1,7 +1,6 @@
 """Products of a long K and a small result: parts of K side by side, whose sums are added in order.
 
-How many parts there are depends on the sizes alone, so that results have the same bits for any
-number of threads.
+`gemm_parts` says how many there are.
 """
 
 from __future__ import annotations
@@ -17,39 +16,18 @@ from xla_backend.targets.cpu.routines.gemm_context import (
     element_type,
     parameters,
 )
+from xla_backend.targets.cpu.routines.gemm_parts import GRAIN, LONG, MOST_PARTS, PART, RESULTS
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
-# What the way of a product is called whose parts go the way that follows.
-SPLIT = "split_"
-# A result of up to so many elements, and a K of so many or more, in parts of about so many.
-_RESULTS = 1 << 14
-_LONG = 1 << 13
-_PART = 1 << 11
-_MOST_PARTS = 64
-_GRAIN = 64
 # Blocks of C for an epilogue, as those of other products at most.
 _BLOCK_ROWS, _BLOCK_COLUMNS = 64, 128
 
 
-def splits(t: GemmType) -> bool:
-    """Whether products of a type are split: partial sums have the type of results."""
-    return t.source is t.compute is t.target and t.compute.is_floating
-
-
-def split_of(t: GemmType, m: int, n: int, k: int) -> tuple[int, int]:
-    """How many parts of K there are, and the length of all but the last one."""
-    if not splits(t) or k < _LONG or m * n > _RESULTS or min(m, n) < 2:
-        return 1, k
-    depth = -(-k // min(-(-k // _PART), _MOST_PARTS))
-    depth = -(-depth // _GRAIN) * _GRAIN
-    return -(-k // depth), depth
-
-
 def emit_is_split(w: FunctionWriter) -> str:
     """Whether the product with the parameters %M, %N and %K is one of several parts."""
-    small = w.cmp("sle", "i64", w.op("mul", "i64", "%M", "%N"), str(_RESULTS))
-    long = w.cmp("sge", "i64", "%K", str(_LONG))
+    small = w.cmp("sle", "i64", w.op("mul", "i64", "%M", "%N"), str(RESULTS))
+    long = w.cmp("sge", "i64", "%K", str(LONG))
     matrices = w.cmp("sge", "i64", w.imin("%M", "%N"), "2")
     return w.op("and", "i1", w.op("and", "i1", small, long), matrices)
 
@@ -64,8 +42,8 @@ def emit_split(
     ctx = Context(w, w.alloca("i64", len(FIELDS), 8))
     for _, field in parameters(*PRODUCT, *EPILOGUE):
         ctx.set(field, f"%{field}")
-    parts = w.imin(ceil_div(w, "%K", _PART), _MOST_PARTS)
-    depth = w.imul(ceil_div(w, ceil_div(w, "%K", parts), _GRAIN), _GRAIN)
+    parts = w.imin(ceil_div(w, "%K", PART), MOST_PARTS)
+    depth = w.imul(ceil_div(w, ceil_div(w, "%K", parts), GRAIN), GRAIN)
     parts = ceil_div(w, "%K", depth)
     size = w.op("mul", "i64", "%M", "%N")
     nbytes = w.imul(w.op("mul", "i64", size, parts), t.target.byte_size)

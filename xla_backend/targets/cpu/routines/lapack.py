@@ -20,7 +20,8 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
 from xla_backend.runtime.host_libraries.lapack_functions import typed_name
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK, LapackRoutine
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS, element_of
+from xla_backend.targets.cpu.routines.matrix_facts import REALS
+from xla_backend.targets.cpu.routines.matrix_lanes import element_of
 from xla_backend.targets.cpu.routines.matrix_rows import Rows, emit_transpose
 from xla_backend.targets.cpu.routines.registry import register_group
 

@@ -12,7 +12,7 @@ from xla_backend.runtime.host_libraries.lapack_calls import lapack_routine
 from xla_backend.targets.cpu.routines.lapack_table import LAPACK, LapackRoutine
 
 
-def lapack_routines() -> list[Routine]:
+def _routines() -> list[Routine]:
     return [
         Routine(
             f"lapack_{name}_{t}",
@@ -51,3 +51,6 @@ def _run(routine: LapackRoutine, *operands: Any) -> None:
     reads, writes = problems(routine.reads), problems(routine.writes)
     for b in range(numbers["batches"]):
         run(options, [x[b] for x in reads], [x[b, ...] for x in writes])
+
+
+ROUTINES = {routine.name: routine for routine in _routines()}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.runtime.host_libraries.lapack_functions import work_size
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS
+from xla_backend.targets.cpu.routines.matrix_facts import REALS
 
 TYPES = tuple(REALS)
 Sizes = Mapping[str, int]

@@ -13,17 +13,16 @@ import numpy as np
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
 from xla_backend.targets.cpu.routines import singular_plan
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS
-from xla_backend.targets.cpu.routines.small_matrices import (
+from xla_backend.targets.cpu.routines.matrix_facts import (
+    ADJOINT,
     CONJUGATED,
     LOWER,
+    REALS,
     RIGHT,
     TRANSPOSED,
     TYPES,
     UNIT,
 )
-from xla_backend.targets.cpu.routines.small_reflectors import ADJOINT
-from xla_backend.targets.cpu.routines.small_reflectors import RIGHT as REFLECTED_RIGHT
 
 Array = np.ndarray
 
@@ -132,12 +131,12 @@ def _run_ormqr(
     c: Array,
     out: Array,
 ) -> None:
-    rows = n if flags & REFLECTED_RIGHT else m
+    rows = n if flags & RIGHT else m
     given = packed[: batches * rows * k].reshape(batches, rows, k)
     for b, (matrix, result) in enumerate(_problems((batches, m, n), c, out)):
         q = _product_of(given[b], taus[b * k : (b + 1) * k])
         q = q.conj().T if flags & ADJOINT else q
-        result[...] = matrix @ q if flags & REFLECTED_RIGHT else q @ matrix
+        result[...] = matrix @ q if flags & RIGHT else q @ matrix
 
 
 def _run_svd(
@@ -195,7 +194,7 @@ def _type_of(array: str, t: P) -> P:
     return REALS[t] if array in _REAL else t
 
 
-def matrix_routines() -> list[Routine]:
+def _routines() -> list[Routine]:
     found = []
     for name, (numbers, read, written, reference) in _ROUTINES.items():
         count = len(numbers.split())
@@ -245,3 +244,6 @@ def _singular_routines() -> list[Routine]:
 def _with_numbers(names: Sequence[str], reference: Callable[..., None], *operands: Any) -> None:
     """A reference that takes the first five of the numbers, and no memory."""
     reference(*operands[:5], *operands[len(names) : -1])
+
+
+ROUTINES = {routine.name: routine for routine in _routines()}

@@ -7,14 +7,14 @@ writes. So results do not depend on how many problems there are, nor on the numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
 from xla_backend.llvm.types import const, element, int_of, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.matrix_facts import REALS
 
-REALS: Mapping[P, P] = {P.F32: P.F32, P.F64: P.F64, P.C64: P.F32, P.C128: P.F64}
 Element = str | tuple[str, str]  # lanes of a real number, or of both parts of a complex one
 
 

@@ -15,11 +15,10 @@ from xla_backend.llvm.bytes import clear_bytes
 from xla_backend.llvm.types import const, mask_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.blocked_matrices import SUBSTITUTE, emit_substitute
+from xla_backend.targets.cpu.routines.matrix_facts import BLOCK
 from xla_backend.targets.cpu.routines.matrix_lanes import Element, parts_of
 from xla_backend.targets.cpu.routines.matrix_rows import Rows, place, product
 
-# Reflectors that are applied at a time.
-BLOCK = 64
 _SPREAD = [
     ("ptr", "a"), ("i64", "pitch"), ("i64", "m"), ("i64", "count"), ("ptr", "taus"), ("ptr", "v"),
     ("ptr", "negated"), ("ptr", "s"),

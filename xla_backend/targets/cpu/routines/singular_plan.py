@@ -8,15 +8,32 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from xla_backend.hlo.types import PrimitiveType as P
-from xla_backend.targets.cpu.routines.bidiagonal import padded, reduction_elements
-from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
-from xla_backend.targets.cpu.routines.reflector_blocks import BLOCK
+from xla_backend.targets.cpu.routines.matrix_facts import BLOCK, MOST_LANES
 
+# Of a reduction to bidiagonal form: reflectors of each side that are applied at a time, and what
+# pitches are multiples of.
+PAIRS = 16
 # Matrices with so many times as many rows as columns are factored first (as LAPACK does).
 _TALL = 11 / 6
 _ALIGNMENT = 16
 # Of fewer rows or columns LAPACK is as quick.
 LEAST = 8
+
+
+def padded(count: int) -> int:
+    """Elements of a row of so many numbers: rows at multiples of pages would meet in few places of
+    the caches.
+
+    >>> padded(100), padded(256)
+    (112, 272)
+    """
+    return (-(-count // PAIRS) | 1) * PAIRS
+
+
+def reduction_elements(m: int, n: int) -> int:
+    """Memory of a reduction: W, Z, a column, two rows, and what goes with W's columns."""
+    width = 2 * PAIRS
+    return m * width + width * padded(n) + padded(m) + 2 * padded(n) + 3 * width
 
 
 class Sizes(NamedTuple):

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from xla_backend.llvm.types import const, element, mask_of
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.routines.lane_groups import LaneRoutine, register_lane_routines
+from xla_backend.targets.cpu.routines.matrix_facts import MOST_ROWS, TYPES
 from xla_backend.targets.cpu.routines.matrix_lanes import Element, Lanes, parts_of
-from xla_backend.targets.cpu.routines.small_matrices import MOST_ROWS, TYPES
 
 # Of 16 rows: 5 to 9 are what random matrices take.
 MOST_SWEEPS = 30

@@ -17,11 +17,16 @@ from __future__ import annotations
 from xla_backend.llvm.types import const, element, mask_of
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.routines.lane_groups import LaneRoutine, register_lane_routines
-from xla_backend.targets.cpu.routines.matrix_lanes import REALS, Lanes, element_of, parts_of
-
-TYPES = tuple(REALS)
-MOST_ROWS = 16
-RIGHT, LOWER, TRANSPOSED, CONJUGATED, UNIT = 1, 2, 4, 8, 16
+from xla_backend.targets.cpu.routines.matrix_facts import (
+    CONJUGATED,
+    LOWER,
+    MOST_ROWS,
+    RIGHT,
+    TRANSPOSED,
+    TYPES,
+    UNIT,
+)
+from xla_backend.targets.cpu.routines.matrix_lanes import Lanes, element_of, parts_of
 
 
 def _flag(w: FunctionWriter, bit: int) -> str:

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from xla_backend.llvm.types import const, element, mask_of
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.routines.lane_groups import LaneRoutine, register_lane_routines
+from xla_backend.targets.cpu.routines.matrix_facts import MOST_ROWS, TYPES
 from xla_backend.targets.cpu.routines.matrix_lanes import Element, Lanes, element_of, parts_of
 from xla_backend.targets.cpu.routines.small_eigen import rotate_rows, rotation, sweep
-from xla_backend.targets.cpu.routines.small_matrices import MOST_ROWS, TYPES
 from xla_backend.targets.cpu.routines.small_reflectors import (
     apply_reflectors,
     by_rows,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from xla_backend.program.routines import Kind, Parameter, Routine
+from xla_backend.targets.cpu.routines.contract_parts import OnDemand
 from xla_backend.targets.cpu.routines.transpose_plans import (
     DIGITS,
     FIELDS,
@@ -17,15 +17,15 @@ from xla_backend.targets.cpu.routines.transpose_plans import (
     routine_names,
 )
 
+_PARAMETERS = (
+    Parameter("in", Kind.READ),
+    Parameter("out", Kind.WRITE),
+    Parameter("plan", Kind.NUMBERS),
+)
 
-def transpose_routines() -> Iterator[Routine]:
-    parameters = (
-        Parameter("in", Kind.READ),
-        Parameter("out", Kind.WRITE),
-        Parameter("plan", Kind.NUMBERS),
-    )
-    for name in routine_names():
-        yield Routine(name, parameters, partial(_run, name), stops=True, steady=True)
+
+def _transpose(name: str) -> Routine:
+    return Routine(name, _PARAMETERS, partial(_run, name), stops=True, steady=True)
 
 
 def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...]) -> None:
@@ -56,3 +56,6 @@ def _run(name: str, source: np.ndarray, target: np.ndarray, plan: tuple[int, ...
     else:
         add(p["unit"], 1, 1)
     target[places[1]] = source[places[0]]
+
+
+ROUTINES = OnDemand({name: partial(_transpose, name) for name in routine_names()})

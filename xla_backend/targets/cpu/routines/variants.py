@@ -34,6 +34,6 @@ def variant(routine: str, operands: Mapping[str, Any], target: TargetInfo) -> st
         return f"{routine}{_subject('sort').path_of(operands['inner'] != 1)}"
     if family == "select":
         return f"{routine}{_subject('selection').path_of(P(rest), operands['first'])}"
-    if "fft" in routine and routine.rpartition("_")[0] in _subject("fft").KINDS:
+    if "fft" in routine and routine.rpartition("_")[0] in _subject("fft_plan").KINDS:
         return f"{routine}{_subject('fft_forms').form_of(operands).suffix}"
     return routine

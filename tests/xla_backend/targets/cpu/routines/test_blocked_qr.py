@@ -7,9 +7,8 @@ import pytest
 import scipy.linalg
 
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
-from xla_backend.targets.cpu.routines.blocked_qr import BLOCK, work_elements
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.small_matrices import TYPES
+from xla_backend.targets.cpu.routines.matrix_facts import BLOCK, TYPES, work_elements
 
 # Fewer columns than a vector has lanes, one block of reflectors, several and a rest; wide ones.
 SHAPES = [(3, 17, 17), (1, 40, 7), (2, 20, 70), (3, 100, 60), (1, 70, 200), (1, 150, 130)]

@@ -12,7 +12,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.ir import Library
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.singular_plan import NUMBERS, TYPES, numbers_for
 

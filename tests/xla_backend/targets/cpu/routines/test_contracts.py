@@ -2,6 +2,8 @@
 
 import ctypes
 import itertools
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,20 +11,12 @@ import pytest
 
 from xla_backend.program.routines import Kind, Routine
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
-from xla_backend.targets.cpu.routines import (
-    blocked_matrices,
-    fft,
-    fft_plan,
-    matrix_lanes,
-    small_matrices,
-    small_reflectors,
-    threaded_names,
-)
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
-from xla_backend.targets.cpu.routines.conv import pack_dims
-from xla_backend.targets.cpu.routines.cumulative import SCAN_TYPES, operations_of
+from xla_backend.targets.cpu.routines import fft_plan, matrix_facts, threaded_names
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
+from xla_backend.targets.cpu.routines.conv_dims import pack_dims
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import group_of, kernel_library
+from xla_backend.targets.cpu.routines.row_types import SCAN_TYPES, operations_of
 from xla_backend.targets.cpu.routines.sort import path_of
 from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 
@@ -230,6 +224,23 @@ def test_every_library_routine_has_a_contract():
     assert exported - helpers == contracts
 
 
+def test_each_contract_is_found_by_the_first_word_of_its_name():
+    assert len(set(ROUTINES)) == len(ROUTINES) > 1000
+    assert all(ROUTINES[name].name == name for name in ROUTINES)
+    assert "gemm_f33" not in ROUTINES and "sorted_f32" not in ROUTINES and "" not in ROUTINES
+
+
+def test_a_scan_needs_no_contracts_of_other_kinds():
+    program = """
+import sys
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
+assert ROUTINES["cumsum_f32"].name == "cumsum_f32"
+kinds = {m.rpartition(".")[2] for m in sys.modules if m.endswith("_contracts")}
+assert kinds == {"row_contracts"}, kinds
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("m, n", [(3, 3), (1, 1100), (150, 2), (70, 600)])
 def test_epilogue_sees_the_whole_product_in_blocks(m, n):
     a, b = (draw(GEMM_TYPES["f32"].source, size, seed) for seed, size in enumerate((4 * m, 4 * n)))
@@ -249,7 +260,7 @@ def test_epilogue_sees_the_whole_product_in_blocks(m, n):
     assert (count == 1).all()
 
 
-@pytest.mark.parametrize("t", small_matrices.TYPES, ids=str)
+@pytest.mark.parametrize("t", matrix_facts.TYPES, ids=str)
 def test_small_matrices(t):
     batches, m, n, sides = 5, 4, 3, 2
     a = draw(t, batches * m * n)
@@ -259,18 +270,18 @@ def test_small_matrices(t):
     for flags in range(32):
         b, x = draw(t, batches * n * sides, 1), draw(t, batches * n * sides, 2)
         check(f"triangular_{t}", [batches, n, sides, flags, square + 3, b, x])
-        work = [np.zeros(n * sides, x.dtype), np.zeros(blocked_matrices.BLOCK_ROWS * n, x.dtype)]
+        work = [np.zeros(n * sides, x.dtype), np.zeros(matrix_facts.BLOCK_ROWS * n, x.dtype)]
         check(f"triangular_blocked_{t}", [batches, n, sides, flags, 1, square + 3, b, x, *work])
     root = square.reshape(batches, n, n)
     positive = root @ root.conj().mT + np.eye(n, dtype=root.dtype)
     for lower in (0, 1):
         flat = positive.reshape(-1)
         check(f"cholesky_{t}", [batches, n, lower, flat, draw(t, flat.size, 1)])
-        work = [np.zeros(n * n, flat.dtype), np.zeros(blocked_matrices.BLOCK_ROWS * n, flat.dtype)]
+        work = [np.zeros(n * n, flat.dtype), np.zeros(matrix_facts.BLOCK_ROWS * n, flat.dtype)]
         check(f"cholesky_blocked_{t}", [batches, n, lower, 1, flat, draw(t, flat.size, 1), *work])
 
 
-@pytest.mark.parametrize("t", small_matrices.TYPES, ids=str)
+@pytest.mark.parametrize("t", matrix_facts.TYPES, ids=str)
 def test_reflectors(t):
     batches, m, n = 5, 4, 3
     a = draw(t, batches * m * n)
@@ -279,17 +290,17 @@ def test_reflectors(t):
     check(f"geqrf_{t}", [batches, m, n, a, draw(t, a.size, 1), draw(t, taus.size, 2)])
     check(f"orgqr_{t}", [batches, m, n, n, packed, taus, draw(t, a.size, 3)])
     for flags in range(4):
-        rows, columns = (2, m) if flags & small_reflectors.RIGHT else (m, 2)
+        rows, columns = (2, m) if flags & matrix_facts.RIGHT else (m, 2)
         c = draw(t, batches * rows * columns, 4)
         numbers = [batches, rows, columns, n, flags]
         check(f"ormqr_{t}", [*numbers, packed, taus, c, draw(t, c.size, 5)])
 
 
-@pytest.mark.parametrize("t", small_matrices.TYPES, ids=str)
+@pytest.mark.parametrize("t", matrix_facts.TYPES, ids=str)
 def test_values_without_vectors(t):
     """Vectors may differ in signs; where there are none, and for NaN, all memory is the same."""
     batches, m, n = 3, 4, 3
-    real = matrix_lanes.REALS[t]
+    real = matrix_facts.REALS[t]
     a = draw(t, batches * m * n)
     a[-1] = np.nan
     values = draw(real, batches * n, 1)
@@ -301,9 +312,9 @@ def test_values_without_vectors(t):
 
 
 @pytest.mark.parametrize("n", [12, 34, 142])
-@pytest.mark.parametrize("t", fft.TYPES, ids=str)
+@pytest.mark.parametrize("t", fft_plan.TYPES, ids=str)
 def test_fft(t, n):
-    real = matrix_lanes.REALS[t]
+    real = matrix_facts.REALS[t]
     outer, inner = 2, 3
     size = outer * inner * n
     (plan, count), roots = fft_plan.passes(n), fft_plan.pass_roots(n, real.numpy_dtype)

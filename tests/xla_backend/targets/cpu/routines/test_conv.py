@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xla_backend.llvm.target import host_target
-from xla_backend.targets.cpu.routines.conv import FIELDS, pack_dims
+from xla_backend.targets.cpu.routines.conv_dims import FIELDS, pack_dims
 from xla_backend.targets.cpu.routines.gemm_paths import has_direct_kernels
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, tile_for
 from xla_backend.targets.cpu.routines.library import kernel_library

@@ -8,8 +8,8 @@ import pytest
 from xla_backend.hlo.types import PrimitiveType
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
-from xla_backend.targets.cpu.routines.first_extremes import EXTREME_TYPES, EXTREMES, PART
 from xla_backend.targets.cpu.routines.library import kernel_library
+from xla_backend.targets.cpu.routines.row_types import EXTREME_TYPES, EXTREMES, PART
 
 I64, PTR = ctypes.c_int64, ctypes.c_void_p
 P = PrimitiveType

@@ -8,12 +8,12 @@ import pytest
 import scipy.linalg
 
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
-from xla_backend.targets.cpu.routines.blocked_lu import MOST_LANES
-from xla_backend.targets.cpu.routines.blocked_matrices import BLOCK_ROWS
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.small_matrices import (
+from xla_backend.targets.cpu.routines.matrix_facts import (
+    BLOCK_ROWS,
     CONJUGATED,
     LOWER,
+    MOST_LANES,
     MOST_ROWS,
     RIGHT,
     TRANSPOSED,

@@ -9,8 +9,7 @@ import pytest
 
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
 from xla_backend.targets.cpu.routines.library import kernel_library
-from xla_backend.targets.cpu.routines.small_matrices import MOST_ROWS, TYPES
-from xla_backend.targets.cpu.routines.small_reflectors import ADJOINT, RIGHT
+from xla_backend.targets.cpu.routines.matrix_facts import ADJOINT, MOST_ROWS, RIGHT, TYPES
 
 # One problem, and several vectors of them and a rest.
 COUNTS = (1, 37)

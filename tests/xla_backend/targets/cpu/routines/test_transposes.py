@@ -11,7 +11,7 @@ import pytest
 from xla_backend.llvm.objects import compile_object
 from xla_backend.llvm.target import host_target, make_target
 from xla_backend.targets.cpu.routines import registry
-from xla_backend.targets.cpu.routines.contracts import ROUTINES
+from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.library import kernel_library
 from xla_backend.targets.cpu.routines.subjects import declare_kernels
 from xla_backend.targets.cpu.routines.transpose_plans import (
