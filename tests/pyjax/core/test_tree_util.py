@@ -8,6 +8,7 @@ import enum
 import functools
 import pickle
 
+import numpy as np
 import pytest
 
 from pyjax.core import tree_util as tu
