@@ -104,8 +104,8 @@ first_code = option(
     affects=Affects.NOTHING,
     scope=Scope.GLOBAL,
     help="Programs on CPUs run at once on code that is made without LLVM, where they can have it, "
-    "and LLVM compiles them meanwhile on another thread; results are the same bits. Off, the first "
-    "call waits for LLVM.",
+    "and LLVM compiles them meanwhile on another thread; results are the same bits, but for signs "
+    "and payloads of NaN. Off, the first call waits for LLVM.",
     ours=True,
     interactions="Programs that are dumped, checked, logged or counted when they are compiled "
     "(jax_log_compiles, jax_enable_checks, jax_dump_ir_to, jax_enable_pgle), and those of "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterable
-from operator import itemgetter
+from operator import is_, itemgetter
 from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
@@ -418,7 +418,8 @@ def _flat_node(cls: Any, data: Any, size: int) -> PyTreeDef:
     found = _flat_defs.hot.get(key)
     if found is None:
         found = PyTreeDef(cls, data, (LEAF,) * size)
-        found.is_shared = data is None or key[1:] == tuple(data)
+        # Numbers of NumPy do not say whether they are equal to keys that stand for them.
+        found.is_shared = data is None or all(map(is_, key[1:], data))
         _flat_defs.put(key, found)
     return found
 

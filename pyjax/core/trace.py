@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pyjax.core.array import Array
 from pyjax.core.errors import (
     ConcretizationTypeError,
@@ -183,10 +185,24 @@ class Tracer(Array):
         return self._to_scalar(int)
 
     def __float__(self) -> float:
-        return self._to_scalar(float)
+        return self._differentiable_scalar(float)
 
     def __complex__(self) -> complex:
-        return self._to_scalar(complex)
+        return self._differentiable_scalar(complex)
+
+    def _differentiable_scalar(self, kind: type) -> Any:
+        """No number, also if the value is known: what is computed from it would have no
+        derivative."""
+        if to_concrete_value(self) is None:
+            return self._to_scalar(kind)
+        fail(
+            ConcretizationTypeError,
+            f"Abstract tracer value encountered where concrete value is expected: "
+            f"`{kind.__name__}()` of {self}.",
+            f"{self.origin()}; what is computed from a Python number has no derivative.",
+            f"Keep it an array (x.astype({kind.__name__}), pyjax.numpy in place of math), or write "
+            "x.item() for the number itself.",
+        )
 
     def __index__(self) -> int:
         value = to_concrete_value(self)
@@ -242,7 +258,7 @@ class Tracer(Array):
         """The Python scalar of a concrete one-element array; an error for traced values."""
         value = to_concrete_value(self)
         if value is not None:
-            return value.item(*args)
+            return np.asarray(value).item(*args)
         return self._to_scalar(
             complex
             if self.aval.dtype.kind == "c"
@@ -252,8 +268,7 @@ class Tracer(Array):
         )
 
     def tolist(self) -> Any:
-        value = to_concrete_value(self)
-        return value.tolist() if value is not None else self._to_scalar(float)
+        return self._differentiable_scalar(float)
 
     def block_until_ready(self) -> Any:
         return self

@@ -176,6 +176,10 @@ def _checked_literal(value: Any, dtype: np.dtype) -> np.ndarray:
                 "jnp.nan_to_num(x).astype(dtype), or a floating point dtype",
             )
         value = int(value)
+    if type(value) is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= value <= info.max:
+            raise _too_large(value, dtype)
     return np.asarray(value, dtype=dtype)
 
 
@@ -265,21 +269,39 @@ def _from_concrete_sequence(sequence: Any, leaves: list[Any], dtype: Any) -> Arr
         raise OverflowError(f"jnp.array: {error}") from None
     if value.dtype.kind == "O" and any(isinstance(x, int) for x in leaves):
         if not isinstance(dtype, np.dtype) or dtypes.issubdtype(dtype, np.integer):
-            raise OverflowError("jnp.array: Python int too large to convert to an array dtype.")
+            raise _too_large(next(x for x in leaves if type(x) is int and abs(x) >> 63), dtype)
         value = value.astype(dtype)  # ints of more than 64 bits, rounded once
     value = _to_numpy(value)
-    if value.dtype.kind in "iu" and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+    if isinstance(dtype, np.dtype) and dtype.kind in "iu" and value.dtype.kind in "iuf":
         _check_fits(value, leaves, dtype)
     return _from_numpy(value, dtype)
 
 
 def _check_fits(value: np.ndarray, leaves: list[Any], dtype: np.dtype) -> None:
+    if value.dtype.kind == "f":  # also of integers, some below zero and some from 2**63 on
+        for leaf in leaves:
+            if type(leaf) in util.PYTHON_SCALARS:
+                _checked_literal(leaf, dtype)
+        return
     if not value.size or not any(type(x) is int for x in leaves):
         return
     info = np.iinfo(dtype)
     for bound in (value.min(), value.max()):
         if not info.min <= int(bound) <= info.max:
-            raise OverflowError(f"Python int {int(bound)} too large to convert to {dtype}")
+            raise _too_large(int(bound), dtype)
+
+
+def _too_large(value: int, dtype: Any) -> OverflowError:
+    """No element of the dtype stands for a Python integer."""
+    known = isinstance(dtype, np.dtype) and dtype.kind in "iu"
+    info = np.iinfo(dtype if known else dtypes.canonicalize_dtype(np.int64))
+    return new_error(
+        OverflowError,
+        f"jnp.array: Python int {value} too large to convert to {info.dtype}.",
+        f"Integers of {info.dtype} go from {info.min} to {info.max}.",
+        "Name a dtype that has it, such as jnp.uint32 or jnp.float32, or wrap it around yourself: "
+        f"np.asarray(x).astype(jnp.{info.dtype}).",
+    )
 
 
 def _stack(sequence: Any, dtype: Any) -> Any:

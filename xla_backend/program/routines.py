@@ -44,6 +44,7 @@ class Routine(NamedTuple):
     stops: it looks at signals, and leaves early when a program is to end.
     steady: the cycles of its steps are a good estimate; those of others only say when to look
       at signals.
+    in_place: what is written and what is read, by name, that may be the same array.
     """
 
     name: str
@@ -51,3 +52,4 @@ class Routine(NamedTuple):
     reference: Callable[..., None]
     stops: bool = False
     steady: bool = False
+    in_place: tuple[tuple[str, str], ...] = ()

@@ -322,13 +322,14 @@ class _Verifier:
             self._fail(f"{routine.name} takes {len(parameters)} operands, got {len(step.operands)}")
         read: list[Slice] = []
         wrote: list[Slice] = []
+        places = {p.name: _memory_of(o) for p, o in zip(parameters, step.operands)}
         for parameter, operand in zip(parameters, step.operands):
             if not _fits(parameter, operand):
                 self._fail(
                     f"{routine.name} takes {parameter.kind.value} for {parameter.name}, "
                     f"got {operand!r}"
                 )
-            place = _memory_of(operand)
+            place = places[parameter.name]
             if place is not None:
                 (read if parameter.kind is Kind.READ else wrote).append(place)
                 type = place.shape.element_type
@@ -343,13 +344,22 @@ class _Verifier:
                 # What the kernel reads at the end of the routine.
                 self._disjoint(routine.name, [w for w in wrote if w not in results], others)
                 wrote += results
-        self._disjoint(routine.name, wrote, read)
+        in_place = [(places[target], places[source]) for target, source in routine.in_place]
+        self._disjoint(routine.name, wrote, read, in_place)
         for place in wrote:
             self._write(place, written)
 
-    def _disjoint(self, routine: str, wrote: Sequence[Slice], read: Sequence[Slice]) -> None:
+    def _disjoint(
+        self,
+        routine: str,
+        wrote: Sequence[Slice],
+        read: Sequence[Slice],
+        in_place: Sequence[tuple[Slice | None, Slice | None]] = (),
+    ) -> None:
         for target in wrote:
             for source in read:
+                if target.same_memory(source) and (target, source) in in_place:
+                    continue
                 if target.overlaps(source):
                     places = f"{slice_to_text(target)}, where {slice_to_text(source)} lies"
                     self._fail(f"{routine} writes {places}")

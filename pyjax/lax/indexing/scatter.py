@@ -45,6 +45,7 @@ from pyjax.lax.indexing.gather_scatter_types import (
     window_bounds,
 )
 from pyjax.lax.nary import expand_to, undefined_aval
+from pyjax.lax.reduce import reducer_of
 from xla_backend.hlo.attributes import ScatterAttributes
 from xla_backend.hlo.opcode import Opcode
 
@@ -258,7 +259,7 @@ def _lowering(primitive: Primitive, opcode: Opcode | None) -> Callable[..., Any]
             unique_indices=unique_indices,
         )
         if opcode is not None:
-            combiner = ctx.reducer(opcode, x.shape.element_type)
+            combiner = reducer_of(ctx, opcode, ctx.avals_in[0])
         else:
             scalar = ShapedArray((), ctx.avals_in[0].dtype)
             combiner = ctx.computation_of(_new_value(update_jaxpr, update_consts), scalar, scalar)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
-from pyjax import grad, jit, lax, vmap
+from pyjax import grad, jacfwd, jit, lax, vmap
 from pyjax.core import errors
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.dtypes import float0
@@ -103,6 +104,23 @@ def test_concrete_values_may_steer_python():
     ).tolist() == [2, 2]
     with pytest.raises(errors.TracerBoolConversionError):
         vmap(f)(jnp.ones(2))
+
+
+@pytest.mark.parametrize("convert", [float, complex, math.sin, lambda x: x.tolist()])
+@pytest.mark.parametrize("transform", [grad, jacfwd, lambda f: grad(grad(f))])
+def test_no_number_stands_silently_for_a_value_with_a_derivative(convert, transform):
+    def loss(x):
+        return abs(convert(x)) * x
+
+    with pytest.raises(errors.ConcretizationTypeError, match="no derivative") as info:
+        transform(loss)(1.0)
+    assert "loss at test_avals_and_traces.py" in str(info.value) and "x.item()" in str(info.value)
+
+
+def test_item_is_the_number_itself():
+    assert grad(lambda x: x.item() * x)(3.0) == 3
+    assert grad(lambda x: x.item() * x)(jnp.float32(2)) == 2
+    assert grad(lambda x: x.item(1) * x.sum())(jnp.arange(3.0)).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("transform", [jit, grad, vmap], ids=["jit", "grad", "vmap"])

@@ -8,6 +8,7 @@ import enum
 import functools
 import pickle
 
+import numpy as np
 import pytest
 
 from pyjax.core import tree_util as tu
@@ -190,6 +191,17 @@ def test_keys_that_equal_strings_stay_what_they_are():
             assert [type(key) for key in mapped["r"]] == [kind]
             (path, _), *_ = tu.tree_flatten_with_path({"a": tree})[0]
             assert [type(entry.key) for entry in path[1:]] == [kind] * (len(path) - 1)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.float32, np.str_])
+def test_scalars_of_numpy_are_keys(kind):
+    tree = {kind(3): 1, kind(1): {kind(2): 2}}
+    for _ in range(2):
+        leaves, structure = tu.tree_flatten(tree)
+        assert leaves == [2, 1]
+        again = tu.tree_unflatten(structure, leaves)
+        assert again == tree and [type(key) for key in again] == [kind, kind]
+        assert tu.tree_map(lambda x: x + 1, {kind(3): 1}) == {kind(3): 2}
 
 
 def test_a_subtree_of_another_key_type_is_no_part_of_a_remembered_structure():

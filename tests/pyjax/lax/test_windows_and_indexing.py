@@ -353,3 +353,18 @@ def test_errors_name_the_problem_and_the_line(call, kind, parts):
     text = str(caught.value)
     for part in [*parts, "test_windows_and_indexing.py:"]:
         assert part in text
+
+
+@pytest.mark.parametrize("name, better", [("min", np.minimum), ("max", np.maximum)])
+def test_extremes_of_complex_numbers_are_scattered(name, better):
+    """Ordered lexicographically, as lax.min and lax.max order them."""
+    x = np.array([1 + 2j, 1 - 1j, 5j, 2], np.complex64)
+    places, updates = np.array([0, 0, 1, 9, 3]), np.array([1 + 3j, 1, -1 + 1j, 7, 2 + 1j], x.dtype)
+    expected = x.copy()
+    for i, update in zip(places[places < 4], updates[places < 4]):
+        expected[i] = better(expected[i], update)
+    function = getattr(pyjax.numpy.asarray(x).at[places], name)
+    np.testing.assert_array_equal(function(updates), expected)
+    np.testing.assert_array_equal(
+        pyjax.jit(lambda a, b: getattr(a.at[places], name)(b))(x, updates), expected
+    )

@@ -163,6 +163,28 @@ def test_ints_beyond_64_bits(value: int) -> None:
     assert jnp.full(2, 10**60, "float32").tolist() == [np.inf, np.inf]
 
 
+@pytest.mark.parametrize(
+    "value, dtype, number",
+    [
+        ([2**32 - 1], None, 2**32 - 1),
+        ([2**63, -1], None, 2**63),  # NumPy makes floats of them
+        ([[1, 2], [2**70, 0]], None, 2**70),
+        ([1.5, 300], "uint8", 300),
+        ([2.0, 300.5], "uint8", 300),
+        ([-1], "uint8", -1),
+        (300, "uint8", 300),
+    ],
+)
+def test_integers_that_a_dtype_has_not_are_refused_with_the_line_and_a_way_out(
+    value, dtype, number
+):
+    with pytest.raises(OverflowError) as info:
+        jnp.array(value, dtype)
+    message = str(info.value)
+    assert f"Python int {number} too large to convert to {dtype or 'int32'}" in message
+    assert "jnp.array(value, dtype)" in message and "astype(jnp." in message
+
+
 @pytest.mark.parametrize("value", [ml_dtypes.int4(2), ml_dtypes.float8_e4m3fn(2)], ids=["i4", "f8"])
 def test_an_update_needs_a_common_type(value: Any) -> None:
     x = jnp.array(X)

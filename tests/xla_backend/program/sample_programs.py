@@ -70,6 +70,8 @@ BODIES = {
     "switch": """x = f32[4,6] parameter(0)
       i = s32[] parameter(1)
       ROOT r = f32[4,6] conditional(i, x, x, x), branch_computations={then, otherwise, third}""",
+    "transform over two axes": """x = c64[4,6] parameter(0)
+      ROOT r = c64[4,6] fft(x), fft_type=FFT, fft_length={4,6}""",
     "product": """x = f32[4,6] parameter(0)
       y = f32[6,5] parameter(1)
       ROOT d = f32[4,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",

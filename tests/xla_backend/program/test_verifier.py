@@ -165,3 +165,16 @@ def test_a_host_function_of_an_opcode_is_no_custom_call():
     found, _ = sample("host")
     (step,) = found.program.steps
     assert isinstance(step, Host) and step.target is Opcode.FFT
+
+
+def test_a_routine_overwrites_an_operand_only_where_its_contract_says_so():
+    found, _ = sample("transform over two axes")
+    second = [s for s in all_steps(found.program.steps) if isinstance(s, Library)][-1]
+    *others, x, y = second.operands
+    assert x == y
+    verify_program(found.program, ROUTINES)
+    shifted = Slice(Space.OUTPUT, 0, 8, Shape.array(P.C64, (4, 5)))
+    step = {"operands": (*others, x, shifted)}
+    assert "where out0 c64[4,6] lies" in message(
+        changed("transform over two axes", Library, **step)
+    )

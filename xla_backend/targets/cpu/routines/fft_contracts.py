@@ -67,7 +67,14 @@ def _routines() -> list[Routine]:
                 Parameter("y", Kind.UPDATE, real if kind.endswith("irfft") else t),
             )
             found.append(
-                Routine(f"{kind}_{t}", parameters, partial(_run, kind), stops=True, steady=True)
+                Routine(
+                    f"{kind}_{t}",
+                    parameters,
+                    partial(_run, kind),
+                    stops=True,
+                    steady=True,
+                    in_place=(("y", "x"),) if kind == "fft" else (),
+                )
             )
     return found
 
