@@ -20,6 +20,9 @@ _KEPT_BYTES = 1 << 14
 _MEMORY_BYTES = 1 << 24
 _ROW_BYTES = 1 << 10
 _NEST_BYTES = 1 << 17
+# Whole rows as short are read one by one: they follow each other.
+_SHORT_BYTES = 1 << 9
+_LONG_BYTES = 1 << 11
 # Rows of all of the result are cut for the sake of threads, into so many blocks of so many bytes.
 _LEAST_BLOCKS = 4
 _LEAST_BLOCK_BYTES = 1 << 10
@@ -37,9 +40,9 @@ def reduce_long_columns(kernel: Kernel) -> bool:
         rows = None if columns is None else rows_of(columns)
         if columns is None or rows is None:
             continue
-        width = _width(columns, rows, for_threads=columns is stage)
+        width, height = _block(columns, rows, for_threads=columns is stage)
         if width:
-            reduce_in_groups(kernel, columns, width, GROUP_ROWS)
+            reduce_in_groups(kernel, columns, width, height)
             changed = True
     return changed
 
@@ -59,20 +62,26 @@ def _innermost(stage: Loop) -> Loop | None:
     return None
 
 
-def _width(columns: Loop, rows: Loop, *, for_threads: bool) -> int:
-    """Columns of a block; 0 where all are reduced together."""
+def _block(columns: Loop, rows: Loop, *, for_threads: bool) -> tuple[int, int]:
+    """Columns of a block and its rows that are read at a time; no columns where all are reduced
+    together."""
     work = sum(s.opcode.cycles for s in rows.body if isinstance(s, Compute))
     size = max((_streamed(s, columns, rows) for s in rows.body), default=0)
     row_bytes = columns.var.extent * size
-    large = row_bytes >= _ROW_BYTES and row_bytes * rows.var.extent >= _NEST_BYTES
-    if not large or work > _MOST_WORK or rows.var.extent < 2 * GROUP_ROWS:
-        return 0
+    if work > _MOST_WORK or rows.var.extent < 2 * GROUP_ROWS:
+        return 0, 0
+    if _SHORT_BYTES <= row_bytes < _LONG_BYTES and not for_threads:
+        return columns.var.extent, 1
+    if row_bytes < _ROW_BYTES or row_bytes * rows.var.extent < _NEST_BYTES:
+        return 0, 0
     kept = sum(c.phi.type.byte_size for c in rows.carries)
     most = min(_BLOCK_BYTES // size, _KEPT_BYTES // kept)
     blocks = -(-columns.var.extent // most)
     if for_threads:
         blocks = max(blocks, min(_LEAST_BLOCKS, row_bytes // _LEAST_BLOCK_BYTES))
-    return -(-columns.var.extent // (blocks * _UNIT)) * _UNIT
+    if blocks == 1:
+        return columns.var.extent, GROUP_ROWS
+    return -(-columns.var.extent // (blocks * _UNIT)) * _UNIT, GROUP_ROWS
 
 
 def _streamed(s: object, columns: Loop, rows: Loop) -> int:
