@@ -107,9 +107,7 @@ def reduce_in_groups(kernel: Kernel, columns: Loop, width: int, height: int) -> 
     return parts
 
 
-def _row(
-    rows: Loop, row: Var, kept: list[Buffer], here: Index, copy: Copy
-) -> list[Statement]:
+def _row(rows: Loop, row: Var, kept: list[Buffer], here: Index, copy: Copy) -> list[Statement]:
     """One round of a loop, between memory and memory."""
     copy.vars[rows.var] = Index.of(row)
     body: list[Statement] = []
