@@ -24,8 +24,8 @@ _SPLITS = frozenset({Opcode.ADD, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opc
 
 class ReductionSplitter(HloPass):
     """reduce over (1, 2, 4) of [8,32,32,8,8] -> reduce over 3 of (reduce over (1, 2)), as in the
-    normalisation of groups of channels. Reduce over (0, 2) of [300,300,300] -> reduce over 0 of (reduce over
-    2).
+    normalisation of groups of channels; reduce over (0, 2) of [300,300,300] -> reduce over 0 of
+    (reduce over 2).
 
     Why: rows of a few elements, from everywhere in the array, leave most lanes of a vector empty;
     whole rows of kept and reduced elements are columns of vectors. What comes from memory comes in
