@@ -1,4 +1,4 @@
-"""Narrow elements that are only moved, as integers: as text, by the verifier, by the interpreter."""
+"""Narrow elements that are only moved, as integers: text, verifier, interpreter."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Narrow elements that are taken, chosen and padded keep their bits, in optimised and first code."""
+"""Narrow elements that are only moved keep their bits, in optimised and first code."""
 
 import numpy as np
 import pytest
