@@ -2,8 +2,8 @@
 
 Columns in registers, all the way down, read some hundred bytes of each row: the processor begins to
 read what follows these, which is for nothing, and finds no stretch that goes on. What the last
-cache does not hold took more than twice as long so. Some rows at a time, of a page each, what it
-reads ahead is read soon; short rows that follow each other are one stretch, row by row.
+cache does not hold took more than twice as long so. Some rows at a time, of a few pages each, what
+it reads ahead is read soon; short rows that follow each other are one stretch, row by row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xla_backend.kernels.schedule.row_groups import reduce_in_groups, rows_of
 
 # What is read at a time: rows of a group, and bytes of each.
 GROUP_ROWS = 8
-_BLOCK_BYTES = 1 << 12
+_BLOCK_BYTES = 1 << 14
 # What is kept of a block stays in the first cache.
 _KEPT_BYTES = 1 << 14
 # Arrays that the last cache may not hold, rows that are worth it, and what one nest reads.

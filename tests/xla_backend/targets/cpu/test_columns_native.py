@@ -183,7 +183,7 @@ def test_columns_of_what_lies_in_memory(case, opcode):
 
 
 def test_rows_from_memory_are_read_in_groups():
-    """A page of each at a time, of which a register takes some hundred bytes."""
+    """A few pages of each at a time, of which a register takes some hundred bytes."""
     text = compile(module("maximum", 1000, 5000), target="x86-64-v4").texts()["loops"]
     check_text(
         text,
