@@ -33,6 +33,8 @@ __all__ = [
     "quantile",
 ]
 
+# Of as many elements a program for each quantile is made sooner than all are sorted.
+_MANY = 1 << 19
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
@@ -208,6 +210,7 @@ def _check_quantile(
     weights: Any,
     squash_nans: bool,
 ) -> Any:
+    number = q if type(q) is float and q == q else None
     q = _maybe_array(q)
     util.check_arraylike(name, a, q)
     if overwrite_input or out is not None:
@@ -239,6 +242,8 @@ def _check_quantile(
     if method == "inverted_cdf":
         weights = 1.0 if weights is None else weights
         return _weighted_quantile(a, q, weights, axis_tuple, bool(keepdims), squash_nans)
+    if number is not None and not squash_nans and (name == "median" or a.size >= _MANY):
+        return _known_quantile(a, number, axis_tuple, method, bool(keepdims))
     return _quantile(a, q, axis_tuple, method, bool(keepdims), squash_nans)
 
 
@@ -294,6 +299,12 @@ def _quantile(a: Any, q: Any, axes: Any, method: str, keepdims: bool, squash_nan
     out = select_where(bad, np.nan, out)
     out = util.convert(out, a.dtype)
     return lax.reshape(out, (*q.shape, *kept)) if keepdims else out
+
+
+@partial(jit, static_argnames=("q", "axes", "method", "keepdims"))
+def _known_quantile(a: Any, q: float, axes: Any, method: str, keepdims: bool) -> Any:
+    """The same where q is a part of the program: what is not read is not sorted."""
+    return _quantile(a, np.asarray(q, a.dtype), axes, method, keepdims, False)
 
 
 def _pick_same(ordered: Any, q: Any, place: Any, n: int) -> Any:

@@ -24,6 +24,7 @@ from xla_backend.passes.fusion_rules import (
     reads_components,
     reads_memory,
     same_window_read,
+    takes_one_by_one,
 )
 
 # What `may_be_interior` and joint work ask about.
@@ -118,7 +119,7 @@ class Group:
                 one_loop = self.together and user in self.roots
                 for key, count in user_maps.items():
                     maps[(user, None if one_loop else producer, key)] = count * share
-            elif opcode is Opcode.RESHAPE:
+            elif opcode is Opcode.RESHAPE or takes_one_by_one(user, producer):
                 # Reshapes of equal dimensions are the same map.
                 change = dimensions, user.shape.dimensions
                 for key, count in user_maps.items():

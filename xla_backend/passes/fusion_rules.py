@@ -124,6 +124,16 @@ def reads_components(user: Instruction, joined: Instruction) -> bool:
     return joined.attributes.dimensions == (user.attributes.index_vector_dim,)
 
 
+def takes_one_by_one(user: Instruction, places: Instruction) -> bool:
+    """Whether a gather reads one element for each of its places, which are numbers: each result is
+    computed of the place that would be there if they were reshaped."""
+    if user.opcode is not Opcode.GATHER or user.operands[0] is places:
+        return False
+    assert isinstance(user.attributes, GatherAttributes)
+    one = places.shape.num_elements == user.shape.num_elements
+    return one and not user.attributes.offset_dims
+
+
 def asks_twice(node: Instruction, members: Container[Instruction]) -> bool:
     """Whether a concatenation among members of a fusion joins what this one gives, at places that
     are known at run time only. No loop can be split where operands meet then, so each element would

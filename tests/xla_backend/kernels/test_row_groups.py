@@ -68,13 +68,34 @@ def test_groups_of_rows() -> None:
     check(kernel, 20, 100)
 
 
+def test_row_by_row() -> None:
+    """No loop inside, so that columns are lanes of plain code."""
+    kernel, columns = sums(20, 100)
+    reduce_in_groups(kernel, columns, 100, 1)
+    check_text(
+        kernel_to_text(kernel),
+        """
+        // CHECK: for group in range(20):
+        // CHECK-NEXT: for i in range(100):
+        // CHECK-NEXT: = kept0[i]
+        // CHECK-NEXT: = p0[100*part + 100*group + i]
+        // CHECK-NEXT: +
+        // CHECK-NEXT: kept0[i] =
+        """,
+    )
+    check(kernel, 20, 100)
+
+
+@pytest.mark.parametrize("height", [1, 8])
 @pytest.mark.parametrize(("rows", "columns"), [(16, 96), (20, 100), (3, 33), (8, 200)])
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 @pytest.mark.parametrize("masked", [False, True])
-def test_in_lanes_and_blocks(rows: int, columns: int, blocks: int, masked: bool) -> None:
+def test_in_lanes_and_blocks(
+    rows: int, columns: int, blocks: int, masked: bool, height: int
+) -> None:
     """Several parts in a block of a grid: the rest belongs to the last of all."""
     kernel, loop = sums(rows, columns)
-    parts = reduce_in_groups(kernel, loop, 32, 8)
+    parts = reduce_in_groups(kernel, loop, 32, height)
     if blocks:
         bind_to_grid(kernel, parts, blocks)
     for s in walk(kernel.stages):

@@ -327,6 +327,38 @@ def test_places_of_a_gather_are_components_that_it_reads_one_by_one() -> None:
     assert sum(n.opcode is Opcode.FUSION for n in module.entry.instructions) == 1
 
 
+def test_places_that_are_numbers_are_computed_where_they_are_read() -> None:
+    """`take(x, i)`: what the gather reads and what asks whether it is inside
+    counted as two computations, so that half of them was written to memory."""
+    assert fusions("""
+      x = f32[1000] parameter(0)
+      i = s64[5000] parameter(1)
+      n = s64[] constant(1000)
+      all = s64[5000] broadcast(n), dimensions={}
+      o = s64[] constant(0)
+      zeros = s64[5000] broadcast(o), dimensions={}
+      below = pred[5000] compare(i, zeros), direction=LT
+      moved = s64[5000] add(i, all)
+      place = s64[5000] select(below, moved, i)
+      m = s64[] constant(2147483647)
+      most = s64[5000] broadcast(m), dimensions={}
+      low = s64[5000] minimum(place, most)
+      l = s64[] constant(-2147483648)
+      least = s64[5000] broadcast(l), dimensions={}
+      high = s64[5000] maximum(low, least)
+      narrow = s32[5000] convert(high)
+      places = s32[5000,1] reshape(narrow)
+      g = f32[5000] gather(x, places), offset_dims={}, collapsed_slice_dims={0},
+        start_index_map={0}, index_vector_dim=1, slice_sizes={1}
+      p = s32[] constant(0)
+      none = s32[5000,1] broadcast(p), dimensions={}
+      inside = pred[5000,1] compare(places, none), direction=GE
+      flat = pred[5000] reshape(inside)
+      q = f32[] constant(nan)
+      nan = f32[5000] broadcast(q), dimensions={}
+      ROOT r = f32[5000] select(flat, g, nan)""") == ["select"]
+
+
 def _crop_of_padded(size: int) -> str:
     return f"""
       p = f32[{size},{size}] parameter(0)

@@ -54,6 +54,7 @@ def rows_of(columns: Loop) -> Loop | None:
 
 def reduce_in_groups(kernel: Kernel, columns: Loop, width: int, height: int) -> Loop:
     """Reduce down blocks of `width` columns, `height` rows at a time; returns the loop over blocks.
+    Of one row at a time there is no loop inside.
 
     Raises:
       ScheduleError: the loop does more than to reduce down columns.
@@ -86,6 +87,8 @@ def reduce_in_groups(kernel: Kernel, columns: Loop, width: int, height: int) -> 
         return [Store(b, here, (copy.value(c.init),)) for b, c in zip(kept, rows.carries)]
 
     def go_on(copy: Copy, here: Index) -> list[Statement]:
+        if height == 1:
+            return _row(rows, group, kept, here, copy)
         loop = _rows_of_group(rows, group, height, copy)
         loads = [Load(c.init, b, here) for b, c in zip(kept, loop.carries)]
         return [*loads, loop, *(Store(b, here, (c.result,)) for b, c in zip(kept, loop.carries))]
@@ -102,6 +105,18 @@ def reduce_in_groups(kernel: Kernel, columns: Loop, width: int, height: int) -> 
     parts = Loop(part, body, independent=True)
     replace(kernel, columns, [parts])
     return parts
+
+
+def _row(rows: Loop, row: Var, kept: list[Buffer], here: Index, copy: Copy) -> list[Statement]:
+    """One round of a loop, between memory and memory."""
+    copy.vars[rows.var] = Index.of(row)
+    body: list[Statement] = []
+    for buffer, carry in zip(kept, rows.carries):
+        value = copy.values[carry.phi] = carry.phi.like()
+        body.append(Load(value, buffer, here))
+    body += copy.block(rows.body)
+    nexts = [copy.value(c.next) for c in rows.carries if c.next is not None]
+    return [*body, *(Store(b, here, (value,)) for b, value in zip(kept, nexts))]
 
 
 def _rows_of_group(rows: Loop, group: Var, height: int, copy: Copy) -> Loop:

@@ -2,8 +2,8 @@
 
 Columns in registers, all the way down, read some hundred bytes of each row: the processor begins to
 read what follows these, which is for nothing, and finds no stretch that goes on. What the last
-cache does not hold took more than twice as long so. Some rows at a time, of a page each, what it
-reads ahead is read soon.
+cache does not hold took more than twice as long so. Some rows at a time, of a few pages each, what
+it reads ahead is read soon; short rows that follow each other are one stretch, row by row.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from xla_backend.kernels.schedule.row_groups import reduce_in_groups, rows_of
 
 # What is read at a time: rows of a group, and bytes of each.
 GROUP_ROWS = 8
-_BLOCK_BYTES = 1 << 12
+_BLOCK_BYTES = 1 << 14
 # What is kept of a block stays in the first cache.
 _KEPT_BYTES = 1 << 14
 # Arrays that the last cache may not hold, rows that are worth it, and what one nest reads.
 _MEMORY_BYTES = 1 << 24
 _ROW_BYTES = 1 << 10
 _NEST_BYTES = 1 << 17
+# Whole rows as short go row by row; of fewer bytes most are read at once, or the others twice.
+_SHORT_BYTES = 1 << 14
+_LEAST_SHORT_BYTES = 1 << 9
 # Rows of all of the result are cut for the sake of threads, into so many blocks of so many bytes.
 _LEAST_BLOCKS = 4
 _LEAST_BLOCK_BYTES = 1 << 10
@@ -37,9 +40,9 @@ def reduce_long_columns(kernel: Kernel) -> bool:
         rows = None if columns is None else rows_of(columns)
         if columns is None or rows is None:
             continue
-        width = _width(columns, rows, for_threads=columns is stage)
+        width, height = _block(columns, rows, for_threads=columns is stage)
         if width:
-            reduce_in_groups(kernel, columns, width, GROUP_ROWS)
+            reduce_in_groups(kernel, columns, width, height)
             changed = True
     return changed
 
@@ -59,27 +62,32 @@ def _innermost(stage: Loop) -> Loop | None:
     return None
 
 
-def _width(columns: Loop, rows: Loop, *, for_threads: bool) -> int:
-    """Columns of a block; 0 where all are reduced together."""
+def _block(columns: Loop, rows: Loop, *, for_threads: bool) -> tuple[int, int]:
+    """Columns of a block and its rows that are read at a time; no columns where all are reduced
+    together."""
     work = sum(s.opcode.cycles for s in rows.body if isinstance(s, Compute))
-    size = max((_streamed(s, columns, rows) for s in rows.body), default=0)
-    row_bytes = columns.var.extent * size
-    large = row_bytes >= _ROW_BYTES and row_bytes * rows.var.extent >= _NEST_BYTES
-    if not large or work > _MOST_WORK or rows.var.extent < 2 * GROUP_ROWS:
-        return 0
+    streams = [s for s in rows.body if isinstance(s, Load) and _is_streamed(s, columns, rows)]
+    size = max((s.buffer.element_type.byte_size for s in streams), default=0)
     kept = sum(c.phi.type.byte_size for c in rows.carries)
+    row_bytes = columns.var.extent * size
+    if work > _MOST_WORK or rows.var.extent < 2 * GROUP_ROWS:
+        return 0, 0
+    follow = all(s.index.coefficient(rows.var) == columns.var.extent for s in streams)
+    short = _LEAST_SHORT_BYTES <= row_bytes <= _SHORT_BYTES
+    if follow and short and columns.var.extent * kept <= _KEPT_BYTES and not for_threads:
+        return columns.var.extent, 1
+    if row_bytes < _ROW_BYTES or row_bytes * rows.var.extent < _NEST_BYTES:
+        return 0, 0
     most = min(_BLOCK_BYTES // size, _KEPT_BYTES // kept)
     blocks = -(-columns.var.extent // most)
     if for_threads:
         blocks = max(blocks, min(_LEAST_BLOCKS, row_bytes // _LEAST_BLOCK_BYTES))
-    return -(-columns.var.extent // (blocks * _UNIT)) * _UNIT
+    return -(-columns.var.extent // (blocks * _UNIT)) * _UNIT, GROUP_ROWS
 
 
-def _streamed(s: object, columns: Loop, rows: Loop) -> int:
-    """Bytes of an element of what is read from memory row by row; else 0."""
-    if not isinstance(s, Load):
-        return 0
-    size = s.buffer.element_type.byte_size
+def _is_streamed(s: Load, columns: Loop, rows: Loop) -> bool:
+    """Whether a load reads from memory, row by row."""
     across = abs(s.index.coefficient(rows.var)) >= columns.var.extent
     along = s.index.coefficient(columns.var) == 1
-    return size if along and across and s.buffer.size * size >= _MEMORY_BYTES else 0
+    large = s.buffer.size * s.buffer.element_type.byte_size >= _MEMORY_BYTES
+    return along and across and large

@@ -39,6 +39,7 @@ from xla_backend.kernels.schedule.components import join_components
 from xla_backend.kernels.schedule.interchange import interchange
 from xla_backend.kernels.schedule.interleaving import interleave
 from xla_backend.kernels.schedule.lanes import overlap, overlapping, vectorise
+from xla_backend.kernels.schedule.moved_bits import move_bits
 from xla_backend.kernels.schedule.peeling import cut, peel
 from xla_backend.kernels.schedule.splitting import divide, replace
 from xla_backend.kernels.schedule.tiles import tile, transposed_loads
@@ -306,6 +307,8 @@ def schedule(
     on one thread took, if somebody knows. `on_step` is called with the name of each step that was
     taken and the kernel."""
     done = on_step or _nothing
+    if move_bits(kernel):
+        done("move_bits", kernel)
     if peel(kernel):
         done("peel", kernel)
     if interleave(kernel):

@@ -1,7 +1,7 @@
 """sort: a permutation first (argsort by each key, or merge sort with any comparator), then the
 operands are gathered by it, but for numbers of places, which are the permutation. A lone operand
 with a plain order is sorted directly. Where all that is read of it is the first few of each row, as
-of the k largest, it finds no others."""
+of the k largest, it finds no others, and some others, as of a quantile, it orders around those."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xla_backend.kernels.index import Index, constant
 from xla_backend.kernels.ir import BufferRole, Kernel
 from xla_backend.passes.patterns import read_leaves
 from xla_backend.passes.sort_keys import SortKey, sort_keys
-from xla_backend.passes.sort_readers import most_read
+from xla_backend.passes.sort_readers import places_read
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import KernelOperand, Launch, Library, Slice, Step, aligned
 from xla_backend.program.kernel_table import computation_key
@@ -43,16 +43,17 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
     attributes = node.attributes
     assert isinstance(attributes, SortAttributes)
     axis, dims = attributes.dimension, shape.dimensions
+    read_from, read_to = places_read(node, axis, dims[axis])
     lo, hi = attributes.places or (0, dims[axis])
     layout = (math.prod(dims[:axis]), dims[axis], math.prod(dims[axis + 1 :]))
     keys = _keys_of(node)
     cycles = _CYCLES_OF_A_STEP * cycles_of(node)
-    first = most_read(node, axis, dims[axis])
-    if keys is not None and len(keys) == 1 and layout[2] == 1 and first <= _FEW * dims[axis]:
-        return _first_of_rows(builder, node, keys[0], layout, first, cycles)
+    if keys is not None and len(keys) == 1 and layout[2] == 1 and read_to <= _FEW * dims[axis]:
+        return _first_of_rows(builder, node, keys[0], layout, read_to, cycles)
     if keys is not None and len(node.operands) == 1:
         flags = _DESCENDING if keys[0].descending else 0
         ends = builder.slice(node.operands[0]), builder.slice(node)
+        lo, hi = max(lo, min(read_from, hi - 1)), min(hi, max(read_to, lo + 1))
         operands = (*ends, *layout, flags, lo, hi)
         return [Library(node.name, cycles, f"sort_{shape.element_type}", operands)]
     read = read_leaves(node)

@@ -155,6 +155,7 @@ LONG = {
     "few rows": ((19, 260_011), 0),
     "parts of matrices": ((3, 1501, 1031), 1),
     "parts of rows": ((17_001, 257), 0),
+    "short rows of matrices": ((1201, 17, 211), 1),
 }
 
 
@@ -182,12 +183,12 @@ def test_columns_of_what_lies_in_memory(case, opcode):
 
 
 def test_rows_from_memory_are_read_in_groups():
-    """A page of each at a time, of which a register takes some hundred bytes."""
-    text = compile(module("maximum", 5000, 2000), target="x86-64-v4").texts()["loops"]
+    """A few pages of each at a time, of which a register takes some hundred bytes."""
+    text = compile(module("maximum", 1000, 5000), target="x86-64-v4").texts()["loops"]
     check_text(
         text,
         """
-        // CHECK:      for part in range(2):
+        // CHECK:      for part in range(
         // CHECK:      kept0[64*{{.}} + lane] = (-inf)
         // CHECK:      for group in range({{[0-9]+}}):
         // CHECK:      for lane in lanes(64):
@@ -196,6 +197,24 @@ def test_rows_from_memory_are_read_in_groups():
         // CHECK:      kept0[64*{{.}} + lane] =
         // CHECK:      = kept0[64*{{.}} + lane]
         // CHECK-NEXT: out0[
+        """,
+    )
+
+
+def test_short_rows_from_memory_are_read_one_by_one():
+    """They follow each other: memory is read in its order."""
+    text = compile(module("maximum", 15_000, 200), target="x86-64-v4").texts()["loops"]
+    check_text(
+        text,
+        """
+        // CHECK:      kept0[64*{{.}} + lane] = (-inf)
+        // CHECK:      for group in range({{[0-9]+}}):
+        // CHECK-NEXT: for {{.}} in range(3):
+        // CHECK-NEXT: for lane in lanes(64):
+        // CHECK-NEXT: = kept0[64*{{.}} + lane]
+        // CHECK-NEXT: = p0[{{.*}} + 200*group + 64*{{.}} + lane]
+        // CHECK-NEXT: = maximum(
+        // CHECK-NEXT: kept0[64*{{.}} + lane] =
         """,
     )
 

@@ -106,3 +106,26 @@ def test_keys_that_nobody_reads_are_not_gathered_where_the_first_few_are():
         ROOT r = s32[37,5] slice(v), slice={[0:37], [0:5]}"""
     kernels, routines = steps_of(sort("s32", read=few))
     assert routines == ["select_f32"] and [k for k in kernels if "permute" in k] == ["permute"]
+
+
+def places_of(lines: str) -> tuple[int, int]:
+    """Which places of each row the sort of a module has to find."""
+    less = LESS.format(type="s32").replace(
+        "  i = s32[] parameter(2)\n  j = s32[] parameter(3)\n", ""
+    )
+    executable = check_native(module_of(lines, less))
+    (step,) = (s for s in executable.program.steps if isinstance(s, Library))
+    return step.operands[-2:]
+
+
+ROWS = "x = f32[9,700] parameter(0)\n s = f32[9,700] sort(x), dimensions={1}, to_apply=less\n"
+
+
+def test_what_is_not_read_is_not_sorted():
+    """Of a quantile two neighbours are read."""
+    low = "a = f32[9,1] slice(s), slice={[0:9], [400:401]}\n"
+    high = "b = f32[9,1] slice(s), slice={[0:9], [401:402]}\n"
+    assert places_of(f"{ROWS} {low} {high} ROOT r = f32[9,1] add(a, b)") == (400, 402)
+    assert places_of(f"{ROWS} {low} ROOT r = f32[9,1] negate(a)") == (400, 401)
+    assert places_of(f"{ROWS} ROOT r = f32[9,700] negate(s)") == (0, 700)
+    assert places_of(f"{ROWS} {low} ROOT r = (f32[9,1], f32[9,700]) tuple(a, s)") == (0, 700)
