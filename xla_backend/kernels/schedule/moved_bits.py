@@ -32,6 +32,8 @@ from xla_backend.kernels.schedule.dependence import results_of
 
 _Part = Buffer | Value
 _INTEGERS = {8: P.U8, 16: P.U16}
+# Fewer may be held in registers while a loop of the program runs, in the form of their type.
+_FEWEST = 1 << 10
 _KNOWN = (*INDEXED, *BODIES, Compute, Constant)
 
 
@@ -92,8 +94,12 @@ class _Moves:
         return part
 
     def of_nothing_else(self, buffers: Iterable[Buffer]) -> set[_Part]:
-        """The roots of buffers whose elements are moved, and no more."""
-        return {self.root(b) for b in buffers} - {self.root(v) for v in self._otherwise}
+        """The roots of buffers whose elements are moved, and no more, all of them large."""
+        found: set[_Part] = set()
+        others = {self.root(v) for v in self._otherwise}
+        for buffer in buffers:
+            (found if buffer.size >= _FEWEST else others).add(self.root(buffer))
+        return found - others
 
     def _join(self, a: _Part, b: _Part) -> None:
         first, second = self.root(a), self.root(b)
