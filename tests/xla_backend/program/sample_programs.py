@@ -76,12 +76,12 @@ BODIES = {
       y = f32[6,5] parameter(1)
       ROOT d = f32[4,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}""",
     "product-epilogue": """x = f32[4,6] parameter(0)
-      y = f32[6,5] parameter(1)
-      b = f32[5] parameter(2)
-      d = f32[4,5] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-      c = f32[4,5] broadcast(b), dimensions={1}
-      s = f32[4,5] add(d, c)
-      ROOT t = f32[4,5] tanh(s)""",
+      y = f32[6,17] parameter(1)
+      b = f32[17] parameter(2)
+      d = f32[4,17] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+      c = f32[4,17] broadcast(b), dimensions={1}
+      s = f32[4,17] add(d, c)
+      ROOT t = f32[4,17] tanh(s)""",
     "batched-product": """x = f32[3,4,6] parameter(0)
       y = f32[3,6,5] parameter(1)
       d = f32[3,4,5] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0},
