@@ -306,11 +306,14 @@ def _too_large(value: int, dtype: Any) -> OverflowError:
 
 def _stack(sequence: Any, dtype: Any) -> Any:
     if _is_leaf(sequence):
-        return util.convert(_leaf_value(sequence), dtype)
+        leaf = _leaf_value(sequence)
+        if type(leaf) in util.PYTHON_SCALARS and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+            leaf = _checked_literal(leaf, dtype)
+        return util.convert(leaf, dtype)
     if not sequence:
         return util.convert(np.zeros((0,), np.float32), dtype)
     if len(sequence) > 1 and all(type(x) in util.PYTHON_SCALARS for x in sequence):
-        return util.convert(np.array(sequence), dtype)
+        return _from_concrete_sequence(sequence, sequence, dtype)
     parts = [_stack(item, dtype) for item in sequence]
     shape = np.shape(parts[0])
     if any(np.shape(p) != shape for p in parts):

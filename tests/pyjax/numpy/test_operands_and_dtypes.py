@@ -173,6 +173,8 @@ def test_ints_beyond_64_bits(value: int) -> None:
         ([2.0, 300.5], "uint8", 300),
         ([-1], "uint8", -1),
         (300, "uint8", 300),
+        ([jnp.int32(5), 300], "uint8", 300),
+        ([X, [1, 2, 300]], "uint8", 300),
     ],
 )
 def test_integers_that_a_dtype_has_not_are_refused_with_the_line_and_a_way_out(
