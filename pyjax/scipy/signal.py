@@ -89,20 +89,36 @@ def fftconvolve(
     if mode == "valid":
         in1, in2 = _larger_first("fftconvolve", in1, in2, over)
     full = [in1.shape[a] + in2.shape[a] - 1 for a in over]
+    lengths = [_quick_length(n) for n in full]
     if jnp.iscomplexobj(in1):
-        product = jnp.fft.fftn(in1, full, axes=over) * jnp.fft.fftn(in2, full, axes=over)
-        out = jnp.fft.ifftn(product, full, axes=over)
+        product = jnp.fft.fftn(in1, lengths, axes=over) * jnp.fft.fftn(in2, lengths, axes=over)
+        out = jnp.fft.ifftn(product, lengths, axes=over)
     else:
-        product = jnp.fft.rfftn(in1, full, axes=over) * jnp.fft.rfftn(in2, full, axes=over)
-        out = jnp.fft.irfftn(product, full, axes=over)
-    if mode == "full":
-        return out
+        product = jnp.fft.rfftn(in1, lengths, axes=over) * jnp.fft.rfftn(in2, lengths, axes=over)
+        out = jnp.fft.irfftn(product, lengths, axes=over)
     starts, limits = [0] * out.ndim, list(out.shape)
-    for axis in over:
+    for axis, size in zip(over, full):
         n, m = in1.shape[axis], in2.shape[axis]
-        starts[axis] = (m - 1) // 2 if mode == "same" else m - 1
-        limits[axis] = starts[axis] + (n if mode == "same" else n - m + 1)
+        starts[axis] = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
+        limits[axis] = starts[axis] + {"full": size, "same": n, "valid": n - m + 1}[mode]
     return lax.slice(out, starts, limits)
+
+
+def _quick_length(n: int) -> int:
+    """The least even length of at least n whose only prime factors are 2, 3 and 5, of which
+    transforms take few steps; up to 4, and where it is known at run time only, n itself."""
+    if type(n) is not int or n <= 4:
+        return n
+    least = 1 << (n - 1).bit_length()
+    fives = 1
+    while fives < least:
+        odd = fives
+        while odd < least:
+            rest = -(-n // odd)
+            least = min(least, odd << max(1, (rest - 1).bit_length()))
+            odd *= 3
+        fives *= 5
+    return least
 
 
 def _convolve(

@@ -1,5 +1,7 @@
 """pyjax.scipy: fft, signal, sparse.linalg, optimize, ndimage, interpolate, integrate, cluster."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.cluster.vq
@@ -84,6 +86,23 @@ def test_convolve_others():
         psp.signal.convolve(np.ones((2, 5)), np.ones((5, 2)), mode="valid")
     with pytest.raises(NotImplementedError, match="boundary"):
         psp.signal.convolve2d(x, y, boundary="wrap")
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("n, m", [(1, 1), (2, 2), (5, 1), (40, 18), (600, 408), (3, 1000)])
+def test_convolutions_are_transforms_of_quick_lengths(n, m, mode):
+    """Their own lengths may have large prime factors, as 57, 1007 and 1002 do."""
+    x, y = np.sin(np.arange(n) + 1.0), np.cos(np.arange(m))
+    for factor in (1, 1j):
+        found = psp.signal.fftconvolve(x * factor, y, mode)
+        close(found, scipy.signal.fftconvolve(x * factor, y, mode))
+    text = pyjax.jit(lambda x: psp.signal.fftconvolve(x, y)).lower(x).as_text()
+    (length,) = {int(found) for found in re.findall(r"FT, length = \[(\d+)", text)}
+    assert length >= n + m - 1
+    for prime in (2, 3, 5):
+        while length % prime == 0 and length > 4:
+            length //= prime
+    assert length <= 4 or length == 1
 
 
 @pytest.mark.parametrize("kind, bp", [("constant", 0), ("linear", 0), ("linear", [3, 7])])
