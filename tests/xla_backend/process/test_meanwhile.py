@@ -3,7 +3,6 @@
 import _thread
 import _weakrefset
 import gc
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 
 import pytest
 
+from tests.forking_handlers import needs_fork, run_with_forks
 from tests.interrupts import each_interrupt
 from tests.threads import SECONDS
 from xla_backend.process import kept_threads
@@ -86,37 +86,17 @@ def test_a_signal_that_interrupts_no_wait_is_noticed():
     assert seen == [True]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@needs_fork
 def test_a_child_that_is_forked_meanwhile_does_not_wait():
-    """A handler that forks while this thread waits: a child has no other thread."""
-    code = """
-        import os, signal, threading, time
+    run_with_forks("""
         from xla_backend.process.meanwhile import meanwhile
 
-        forked, children = threading.Event(), []
-
-        def handler(number, frame):
-            children.append(os.fork())
-            if not children[0]:
-                signal.alarm(30)
-            forked.set()
-
-        def work():
-            time.sleep(0.2)  # the other thread waits
-            os.kill(os.getpid(), signal.SIGUSR1)
-            forked.wait(30)
-
-        signal.signal(signal.SIGUSR1, handler)
-        with meanwhile(work):
+        with meanwhile(fork_the_main_thread):
             pass
         if not children[0]:
             os._exit(7)
-        assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
-        """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100
-    )
-    assert done.returncode == 0, done.stderr
+        assert end_of_child() == 7
+        """)
 
 
 def test_it_ends_when_python_does():

@@ -3,14 +3,12 @@
 import _thread
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
 import pytest
 
+from tests.forking_handlers import needs_fork, run_with_forks
 from tests.interrupts import each_interrupt
 from xla_backend.runtime import participant_threads
 from xla_backend.runtime.participant_threads import (
@@ -179,36 +177,16 @@ def test_a_signal_that_interrupts_no_wait_is_noticed():
     assert told == [True]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@needs_fork
 def test_a_child_that_is_forked_meanwhile_does_not_wait():
-    """A handler that forks while this thread waits: a child has no other thread."""
-    code = """
-        import os, signal, threading, time
+    run_with_forks("""
         from xla_backend.runtime.participant_threads import run_together
 
-        forked, children = threading.Event(), []
-
-        def handler(number, frame):
-            children.append(os.fork())
-            if not children[0]:
-                signal.alarm(30)
-            forked.set()
-
-        def other():
-            time.sleep(0.2)  # the caller waits
-            os.kill(os.getpid(), signal.SIGUSR1)
-            return forked.wait(30)
-
-        signal.signal(signal.SIGUSR1, handler)
         try:
-            outcomes = run_together([lambda: None, other], lambda: None)
+            outcomes = run_together([lambda: None, fork_the_main_thread], lambda: None)
         except RuntimeError as error:
             assert not children[0] and "forked" in str(error), error
             os._exit(7)
         assert children[0] and outcomes[1].results == [True]
-        assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
-        """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100
-    )
-    assert done.returncode == 0, done.stderr
+        assert end_of_child() == 7
+        """)
