@@ -9,6 +9,7 @@ import numpy as np
 
 import pyjax.numpy as jnp
 from pyjax import lax
+from pyjax.api.jit import jit
 from pyjax.api.jvp import jvp
 from pyjax.core import dtypes
 from pyjax.numpy.eager import one_program
@@ -223,6 +224,31 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     return z @ root @ jnp.conj(z.T)
 
 
+@jit
+def _parlett(t: Array, values: Array) -> tuple[Array, Array]:
+    """The function of an upper triangular matrix whose values on the diagonal are known, and the
+    smallest gap between eigenvalues: diagonal by diagonal, of t f = f t."""
+    t = jnp.triu(t)
+    n = t.shape[0]
+    rows = jnp.arange(n)
+    eigenvalues = jnp.diag(t)
+
+    def fill(offset: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        # What is not filled yet is zero, so that t f - f t has all terms there but those of its
+        # own elements.
+        f, smallest = found
+        columns = rows + offset
+        inside = columns < n
+        at = jnp.minimum(columns, n - 1)
+        value = jnp.einsum("ik,ki->i", t, f[:, at]) - jnp.einsum("ik,ki->i", f, t[:, at])
+        gap = jnp.where(inside, eigenvalues[at] - eigenvalues, 1)
+        value = jnp.where(gap == 0, value, value / jnp.where(gap == 0, 1, gap))
+        least = jnp.min(jnp.where(inside, jnp.abs(gap), np.inf))
+        return f.at[rows, columns].set(value, mode="drop"), jnp.minimum(smallest, least)
+
+    return lax.fori_loop(1, n, fill, (jnp.diag(values), jnp.abs(t[0, 0])))
+
+
 def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any:
     """func of a square matrix, by Parlett's recurrence on its Schur form (distinct eigenvalues).
 
@@ -236,18 +262,7 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise ValueError(f"expected square array_like input, got shape {a.shape}")
     t, z = _complex_schur(a)
-    n = t.shape[0]
-    f = jnp.diag(func(jnp.diag(t)))
-    smallest = jnp.abs(t[0, 0])
-    for offset in range(1, n):
-        for i in range(n - offset):
-            j = i + offset
-            gap = t[j, j] - t[i, i]
-            inner = slice(i + 1, j)
-            value = t[i, j] * (f[j, j] - f[i, i])
-            value = value + t[i, inner] @ f[inner, j] - f[i, inner] @ t[inner, j]
-            f = f.at[i, j].set(jnp.where(gap == 0, value, value / jnp.where(gap == 0, 1, gap)))
-            smallest = jnp.minimum(smallest, jnp.abs(gap))
+    f, smallest = _parlett(t, jnp.asarray(func(jnp.diag(t)), t.dtype))
     result = z @ f @ jnp.conj(z.T)
     if disp:
         return result

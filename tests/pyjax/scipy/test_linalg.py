@@ -186,6 +186,14 @@ def test_schur_and_friends():
     close(jnp.tril(h, -2), np.zeros((4, 4)))
 
 
+def test_a_function_of_a_large_matrix_is_a_loop():
+    x = np.random.default_rng(3).normal(size=(40, 40)) / 4
+    close(linalg.funm(x, jnp.exp), reference.expm(x), 1e-7)
+    function = lambda a: linalg.funm(a, jnp.exp)
+    small, large = (str(pyjax.make_jaxpr(function)(x[:n, :n])) for n in (5, 40))
+    assert small.count("=") == large.count("=")
+
+
 def test_functions():
     root = linalg.sqrtm(A)
     close(root @ root, A)
