@@ -227,26 +227,24 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
 @jit
 def _parlett(t: Array, values: Array) -> tuple[Array, Array]:
     """The function of an upper triangular matrix whose values on the diagonal are known, and the
-    smallest gap between eigenvalues: diagonal by diagonal, of t f = f t."""
+    smallest gap between eigenvalues: column by column, upwards, of t f = f t."""
     t = jnp.triu(t)
-    n = t.shape[0]
-    rows = jnp.arange(n)
     eigenvalues = jnp.diag(t)
 
-    def fill(offset: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
-        # What is not filled yet is zero, so that t f - f t has all terms there but those of its
-        # own elements.
-        f, smallest = found
-        columns = rows + offset
-        inside = columns < n
-        at = jnp.minimum(columns, n - 1)
-        value = jnp.einsum("ik,ki->i", t, f[:, at]) - jnp.einsum("ik,ki->i", f, t[:, at])
-        gap = jnp.where(inside, eigenvalues[at] - eigenvalues, 1)
-        value = jnp.where(gap == 0, value, value / jnp.where(gap == 0, 1, gap))
-        least = jnp.min(jnp.where(inside, jnp.abs(gap), np.inf))
-        return f.at[rows, columns].set(value, mode="drop"), jnp.minimum(smallest, least)
+    def column(j: Any, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        def entry(step: Any, found: tuple[Array, Array]) -> tuple[Array, Array]:
+            f, smallest = found
+            i = j - 1 - step
+            # What is not filled yet is zero, as this entry, so all other terms are there.
+            value = jnp.sum(t[i, :] * f[:, j] - f[i, :] * t[:, j])
+            gap = eigenvalues[j] - eigenvalues[i]
+            value = jnp.where(gap == 0, value, value / jnp.where(gap == 0, 1, gap))
+            return f.at[i, j].set(value), jnp.minimum(smallest, jnp.abs(gap))
 
-    return lax.fori_loop(1, n, fill, (jnp.diag(values), jnp.abs(t[0, 0])))
+        return lax.fori_loop(0, j, entry, found)
+
+    start = jnp.diag(values), jnp.abs(t[0, 0])
+    return lax.fori_loop(1, t.shape[0], column, start)
 
 
 def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Any:
