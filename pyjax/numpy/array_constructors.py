@@ -177,9 +177,7 @@ def _checked_literal(value: Any, dtype: np.dtype) -> np.ndarray:
             )
         value = int(value)
     if type(value) is int and dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        if not info.min <= value <= info.max:
-            raise _too_large(value, dtype)
+        _check_range(value, dtype)
     return np.asarray(value, dtype=dtype)
 
 
@@ -272,7 +270,7 @@ def _from_concrete_sequence(sequence: Any, leaves: list[Any], dtype: Any) -> Arr
             raise _too_large(next(x for x in leaves if type(x) is int and abs(x) >> 63), dtype)
         value = value.astype(dtype)  # ints of more than 64 bits, rounded once
     value = _to_numpy(value)
-    if isinstance(dtype, np.dtype) and dtype.kind in "iu" and value.dtype.kind in "iuf":
+    if _is_integral(dtype) and value.dtype.kind in "iuf":
         _check_fits(value, leaves, dtype)
     return _from_numpy(value, dtype)
 
@@ -285,16 +283,24 @@ def _check_fits(value: np.ndarray, leaves: list[Any], dtype: np.dtype) -> None:
         return
     if not value.size or not any(type(x) is int for x in leaves):
         return
-    info = np.iinfo(dtype)
     for bound in (value.min(), value.max()):
-        if not info.min <= int(bound) <= info.max:
-            raise _too_large(int(bound), dtype)
+        _check_range(int(bound), dtype)
+
+
+def _check_range(value: int, dtype: np.dtype) -> None:
+    info = np.iinfo(dtype)
+    if not info.min <= value <= info.max:
+        raise _too_large(value, dtype)
+
+
+def _is_integral(dtype: Any) -> bool:
+    """Whether a dtype of NumPy's is one of integers; extended ones are not."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
 def _too_large(value: int, dtype: Any) -> OverflowError:
     """No element of the dtype stands for a Python integer."""
-    known = isinstance(dtype, np.dtype) and dtype.kind in "iu"
-    info = np.iinfo(dtype if known else dtypes.canonicalize_dtype(np.int64))
+    info = np.iinfo(dtype if _is_integral(dtype) else dtypes.canonicalize_dtype(np.int64))
     return new_error(
         OverflowError,
         f"jnp.array: Python int {value} too large to convert to {info.dtype}.",
@@ -307,7 +313,7 @@ def _too_large(value: int, dtype: Any) -> OverflowError:
 def _stack(sequence: Any, dtype: Any) -> Any:
     if _is_leaf(sequence):
         leaf = _leaf_value(sequence)
-        if type(leaf) in util.PYTHON_SCALARS and isinstance(dtype, np.dtype) and dtype.kind in "iu":
+        if type(leaf) in util.PYTHON_SCALARS and _is_integral(dtype):
             leaf = _checked_literal(leaf, dtype)
         return util.convert(leaf, dtype)
     if not sequence:

@@ -99,8 +99,9 @@ def fftconvolve(
     starts, limits = [0] * out.ndim, list(out.shape)
     for axis, size in zip(over, full):
         n, m = in1.shape[axis], in2.shape[axis]
-        starts[axis] = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
-        limits[axis] = starts[axis] + {"full": size, "same": n, "valid": n - m + 1}[mode]
+        parts = {"full": (0, size), "same": ((m - 1) // 2, n), "valid": (m - 1, n - m + 1)}
+        starts[axis], length = parts[mode]
+        limits[axis] = starts[axis] + length
     return lax.slice(out, starts, limits)
 
 
