@@ -111,7 +111,20 @@ def test_the_suite_measures_each_package(monkeypatch):
     }
     assert min(figures.firsts["warm"]) > 0
     assert set(figures.beside) == {0, 1}
-    assert done.difference is None
+    assert len(figures.turns) == 2 and len(figures.peaks) == 4
+    assert done.difference is None and not done.close
+
+
+def test_where_packages_are_close_more_processes_are_asked(monkeypatch):
+    """Here both are pyjax: a turn of each process of first calls, too."""
+    monkeypatch.setattr("benchmarks.suite.measuring.BUSY", ())
+    monkeypatch.setattr("benchmarks.suite.measuring.CLOSE", 0.0)
+    pythons = dict.fromkeys(("pyjax", "jax"), sys.executable)
+    ours = lambda _package, *rest: Worker("pyjax", *rest)
+    monkeypatch.setattr("benchmarks.suite.measuring.Worker", ours)
+    (done,) = measured(pythons, ["jit call, two arguments"], 0.01, 2)
+    assert done.close
+    assert [len(figures.turns) for figures in done.figures.values()] == [2 + 3, 2 + 3]
 
 
 def test_the_report_says_whether_routines_were_compiled_ahead(tmp_path, monkeypatch):
@@ -175,9 +188,9 @@ def row(name, ours, theirs, apart):
     figures = {
         package: Figures(
             firsts={"cold": [9, 4, 1], "settled": [8], "warm": [1]},
-            steady=s,
+            turns=[[s, 2 * s, s / 2], [s], [9 * s]],
             beside={0: s, 2: 2 * s, 4: 3 * s},
-            peak=0,
+            peaks=[0, 0, 1 << 30],
         )
         for package, s in (("pyjax", ours), ("jax", theirs))
     }

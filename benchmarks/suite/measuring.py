@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +22,9 @@ from benchmarks.suite.programs import PROGRAMS, Program
 
 ROOT = Path(__file__).resolve().parents[2]
 BUSY = (2, 4)
+# Where a program of pyjax takes a greater part of JAX's time, one process of each does not tell
+# which is ahead: where its pages lie, or who else computes in between, is worth a tenth or two.
+CLOSE = 0.8
 
 
 @dataclass
@@ -31,36 +36,58 @@ class Figures:
         what the cold one kept; in both routines that come with the installation are there, unless
         they are left out. `settled`: from the beginning of the cold call until optimised code runs.
       cold, warm, settled: their medians.
-      steady: the median of later calls; least: the shortest of them.
-      beside: the mean of calls beside so many busy processes; 0: alone.
-      peak: bytes that a call adds to the resident ones at most.
+      turns: of each turn, what its calls took: of the process that stays, and, where the packages
+        are close, of those of the first calls.
+      steady: the median of turns' medians; least: the shortest call.
+      beside: the mean of calls beside so many busy processes; 0: alone, in the process that stays.
+      peaks: bytes that a call adds to the resident ones at most, one for each process whose system
+        tells; peak: their median.
       error: what it failed with; then there is nothing else.
     """
 
     firsts: dict[str, list[float]] = field(
         default_factory=lambda: {"cold": [], "settled": [], "warm": []}
     )
-    steady: float = float("nan")
-    least: float = float("nan")
+    turns: list[list[float]] = field(default_factory=list)
     beside: dict[int, float] = field(default_factory=dict)
-    peak: float | None = None
+    peaks: list[float] = field(default_factory=list)
     error: str | None = None
+
+    def add_first(self, what: str, made: Mapping[str, Any]) -> None:
+        """What a worker tells of a `cold` or a `warm` first call."""
+        self.firsts[what].append(made["first"])
+        if what == "cold":
+            self.firsts["settled"].append(made["settled"])
+        if made["peak"] is not None:
+            self.peaks.append(made["peak"])
+
+    @property
+    def steady(self) -> float:
+        return _median([statistics.median(turn) for turn in self.turns])
+
+    @property
+    def least(self) -> float:
+        return min((min(turn) for turn in self.turns), default=math.nan)
+
+    @property
+    def peak(self) -> float:
+        return _median(self.peaks)
 
     @property
     def cold(self) -> float:
-        return self._first("cold")
+        return _median(self.firsts["cold"])
 
     @property
     def settled(self) -> float:
-        return self._first("settled")
+        return _median(self.firsts["settled"])
 
     @property
     def warm(self) -> float:
-        return self._first("warm")
+        return _median(self.firsts["warm"])
 
-    def _first(self, what: str) -> float:
-        taken = self.firsts[what]
-        return statistics.median(taken) if taken else float("nan")
+
+def _median(taken: Sequence[float]) -> float:
+    return statistics.median(taken) if taken else math.nan
 
 
 @dataclass
@@ -69,6 +96,12 @@ class Measured:
     figures: dict[str, Figures]
     # How far the results are apart, relative to the largest; None: not compared.
     difference: float | None = None
+
+    @property
+    def close(self) -> bool:
+        """Whether the packages' steady times have to be looked at again."""
+        steady = {package: figures.steady for package, figures in self.figures.items()}
+        return len(steady) == 2 and steady["pyjax"] > CLOSE * steady["jax"]
 
 
 class WorkerError(Exception):
@@ -169,7 +202,8 @@ def measured(
 ) -> Iterator[Measured]:
     """Each program in each package (the keys; the values are interpreters that have it), asked in
     turn: `rounds` times for `seconds` each, and for its first calls in as many processes with an
-    empty cache on disk, and as many that find what those kept."""
+    empty cache on disk, and as many that find what those kept; in these a turn for `seconds`, too,
+    where the packages are close."""
     with TemporaryDirectory() as directory, ExitStack() as stack:
         begin = lambda turn: {
             package: Worker(package, python, str(Path(directory, str(turn))), installed_routines)
@@ -179,6 +213,7 @@ def measured(
         for worker in staying.values():
             stack.enter_context(worker)
         done = [_measure_alone(staying, PROGRAMS[n], directory, seconds, rounds) for n in names]
+        close = {each.program.name: each.close for each in done}
         for turn in range(rounds):
             for what in ("cold", "warm") if turn else ("warm",):
                 with ExitStack() as leaving:
@@ -186,7 +221,8 @@ def measured(
                     for worker in workers.values():
                         leaving.enter_context(worker)
                     for each in done:
-                        _measure_first(workers, each, what, directory)
+                        again = seconds if close[each.program.name] else None
+                        _measure_first(workers, each, what, directory, again)
         for count in BUSY:
             with busy(count):
                 for each in done:
@@ -206,41 +242,45 @@ def _measure_alone(
         except WorkerError as error:
             each.figures[package].error = str(error)
             continue
+        each.figures[package].add_first("cold", made)
+    for package, turns in _turns(workers, each, seconds, rounds).items():
         figures = each.figures[package]
-        figures.firsts["cold"].append(made["first"])
-        figures.firsts["settled"].append(made["settled"])
-        figures.peak = made["peak"]
-    for package, taken in _calls(workers, each, seconds, rounds).items():
-        figures = each.figures[package]
-        figures.steady, figures.least = statistics.median(taken), min(taken)
-        figures.beside[0] = statistics.fmean(taken)
+        figures.turns += turns
+        figures.beside[0] = statistics.fmean(chain(*turns))
     if len(files) == 2:
         each.difference = difference(files)
     print(f"{program.name}: {line(each)}", flush=True)
     return each
 
 
-def _calls(
+def _turns(
     workers: Mapping[str, Worker], each: Measured, seconds: float, rounds: int
-) -> dict[str, list[float]]:
-    """What calls took, by package."""
-    calls: dict[str, list[float]] = {p: [] for p, f in each.figures.items() if f.error is None}
+) -> dict[str, list[list[float]]]:
+    """What the calls of each turn took, by package."""
+    turns: dict[str, list[list[float]]] = {
+        p: [] for p, f in each.figures.items() if f.error is None
+    }
     for _ in range(rounds):
-        for package, taken in calls.items():
-            taken += workers[package].ask("time", each.program.name, seconds)
-    return calls
+        for package, taken in turns.items():
+            taken.append(workers[package].ask("time", each.program.name, seconds))
+    return turns
 
 
 def _measure_first(
-    workers: Mapping[str, Worker], each: Measured, what: str, directory: str
+    workers: Mapping[str, Worker],
+    each: Measured,
+    what: str,
+    directory: str,
+    seconds: float | None,
 ) -> None:
+    """The first call in each worker, and those that follow for `seconds`, if they are asked for."""
     for package, worker in workers.items():
         figures = each.figures[package]
         if figures.error is None and (each.program.compiled or what == "cold"):
             made = worker.ask("make", each.program.name, str(Path(directory, "again.npz")))
-            figures.firsts[what].append(made["first"])
-            if what == "cold":
-                figures.firsts["settled"].append(made["settled"])
+            figures.add_first(what, made)
+            if seconds is not None:
+                figures.turns.append(worker.ask("time", each.program.name, seconds))
             worker.ask("drop", each.program.name)
 
 
@@ -248,8 +288,8 @@ def _measure_beside(
     workers: Mapping[str, Worker], each: Measured, count: int, seconds: float, rounds: int
 ) -> None:
     if each.program.compiled:
-        for package, taken in _calls(workers, each, seconds, rounds).items():
-            each.figures[package].beside[count] = statistics.fmean(taken)
+        for package, turns in _turns(workers, each, seconds, rounds).items():
+            each.figures[package].beside[count] = statistics.fmean(chain(*turns))
 
 
 def line(each: Measured) -> str:
