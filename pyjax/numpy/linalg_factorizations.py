@@ -10,6 +10,7 @@ from pyjax import lax
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import manipulation, util
+from pyjax.numpy.eager import one_program
 from pyjax.numpy.index_functions import take_along_axis
 from pyjax.numpy.ufuncs import is_complex
 
@@ -174,8 +175,14 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         return QRResult(packed.mT, taus)
     if mode not in ("reduced", "r", "full", "complete"):
         raise new_error(ValueError, f"Unsupported QR decomposition mode '{mode}'")
-    q, r = lax.linalg.qr(a, full_matrices=mode in ("full", "complete"))
-    return r if mode == "r" else QRResult(q, r)
+    if mode == "r":
+        return _triangular_factor(a)
+    return QRResult(*lax.linalg.qr(a, full_matrices=mode in ("full", "complete")))
+
+
+@one_program()  # without the columns, which an eager `qr` computes
+def _triangular_factor(a: ArrayLike) -> Array:
+    return lax.linalg.qr(a, full_matrices=False)[1]
 
 
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
@@ -195,6 +202,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(w, v)
 
 
+@one_program()  # without the vectors, which an eager `eigh` computes
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Eigenvalues of Hermitian matrices, rising.
 

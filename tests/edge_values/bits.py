@@ -3,9 +3,10 @@ change a bit: on 1, 2 and 7 threads, eagerly and under `jit`.
 
     python -m tests.edge_values.bits TABLE [--first-code]
 
-prints them as JSON: {case: [error or digest for each of WAYS]}. With `--first-code` programs stay
-on the code that is made without LLVM. Of a NaN only that it is one counts: where two meet, or where
-LLVM folds a sign, which one comes out is nobody's promise.
+prints as JSON {case: [error or digest for each of WAYS]}, and the cases whose eager call is one
+program. With `--first-code` programs stay on the code that is made without LLVM. Of a NaN only that
+it is one counts: where two meet, or where LLVM folds a sign, which one comes out is nobody's
+promise.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import itertools
 import json
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -74,14 +75,30 @@ def _matrices(name: str, random: np.random.Generator, dtype: np.dtype) -> np.nda
     return (x if is_inexact(dtype) else abs(np.round(4 * x))).astype(dtype)
 
 
-def _called(case: Case, way: str) -> tuple[Any, ...]:
+def _call(case: Case) -> tuple[Callable[[dict[str, Any]], tuple[Any, ...]], dict[str, Any]]:
     function = execute.function_of(pyjax, case)
 
     def leaves(operands: dict[str, Any]) -> tuple[Any, ...]:
         return execute._arrays_only(pyjax, function(**operands))
 
-    operands = execute.arguments(pyjax, case, many)
+    return leaves, execute.arguments(pyjax, case, many)
+
+
+def _called(case: Case, way: str) -> tuple[Any, ...]:
+    leaves, operands = _call(case)
     return (pyjax.jit(leaves) if way == "jit" else leaves)(operands)
+
+
+def is_one_program(case: Case) -> bool:
+    """Whether eager calls run what `jit` compiles: one equation, all of whose results are used.
+    Others are fused under `jit`, and what they do not need is left out.
+    """
+    leaves, operands = _call(case)
+    try:
+        traced = pyjax.make_jaxpr(leaves)(operands).jaxpr
+    except Exception:
+        return False  # a matter of values
+    return len(traced.eqns) == 1 and {*traced.eqns[0].outvars} <= {*traced.outvars}
 
 
 def _digest(array: Any) -> str:
@@ -129,7 +146,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.first_code:
         stay_on_first_code()
-    print(json.dumps({c.key: [digest(c, *way) for way in WAYS] for c in called(given.table)}))
+    found = [*called(given.table)]
+    digests = {case.key: [digest(case, *way) for way in WAYS] for case in found}
+    print(json.dumps([digests, [case.key for case in found if is_one_program(case)]]))
 
 
 if __name__ == "__main__":
