@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xla_backend.codegen.emitter import AbstractKernelEmitter
+from xla_backend.codegen.indices import step_of
 from xla_backend.kernels.index import Var
 from xla_backend.kernels.ir import (
     Buffer,
@@ -42,6 +43,7 @@ from xla_backend.targets.cpu.short_row_reads import (
     row_reads,
     whole_row_loads,
 )
+from xla_backend.targets.cpu.sliding_reads import Window, jump, windows
 
 
 class KernelEmitter(AbstractKernelEmitter):
@@ -174,7 +176,12 @@ class KernelEmitter(AbstractKernelEmitter):
             self._combine_lanes(c, values, lanes)
 
     def serial_loop(self, loop: Loop) -> None:
-        """Whole rows that are shorter than a vector are read at once, where all lanes have one."""
+        """Whole rows that are shorter than a vector are read at once, where all lanes have one, and
+        what one round of vectors has in common with the next is carried."""
+        sliding = windows(loop, self.w.target) if self.vector_var is None else []
+        if sliding:
+            self._sliding_rounds(loop, sliding)
+            return
         reads = [] if self.vector_var is None else row_reads(loop, self.vector_var)
         some_lanes = self.mask is not None and self.whole is None
         if not reads or some_lanes or self.lanes > lanes_that_fit(loop, reads, self.w.target):
@@ -205,6 +212,34 @@ class KernelEmitter(AbstractKernelEmitter):
         self.streaming = loop.var if self.vector_var is not None and loop.carries else None
         super().serial_loop(loop)
         self.streaming = before
+
+    def _sliding_rounds(self, loop: Loop, sliding: list[Window]) -> None:
+        """Rounds of vectors of which each carries to the next what that has in common with it."""
+        w, var = self.w, loop.var
+        (inner,) = (s for s in loop.body if isinstance(s, Loop))
+        lanes = inner.var.extent
+        types = [vector(memory_type(window.last.result.type), lanes) for window in sliding]
+
+        def starts() -> list[str]:
+            places = [self.access.first_lane(window.first) for window in sliding]
+            return [x.start(w, ty, at, lanes) for x, ty, at in zip(sliding, types, places)]
+
+        self.vars[var] = "0"
+        inits = starts()
+        jumps, outer = jump(sliding, var), self.preloaded
+        step = self.steps[var] = step_of(loop)
+        with w.loop("0", self._stop(loop, step), step, list(zip(types, inits))) as handle:
+            self.vars[var], before = handle.index, handle.carried
+            if jumps is not None:
+                anew = w.cmp("ne", w.index, self.uniform(jumps), "0")
+                before = w.if_else(anew, types, starts, lambda: handle.carried)
+            self.preloaded = {**outer}
+            for window, ty, last in zip(sliding, types, before):
+                ahead = w.load(ty, self.access.first_lane(window.last))
+                handle.next.append(ahead)
+                self.preloaded |= window.loaded(w, ty, last, ahead, lanes)
+            self.emit(loop.body)
+        self.preloaded = outer
 
     def _round(
         self, carries: Sequence[Carry], texts: Sequence[str], body: Sequence[Statement]
