@@ -164,12 +164,12 @@ def _partition(builder: ProgramBuilder, node: Instruction, key: SortKey) -> list
     steps: list[Step] = []
     for leaf in read_leaves(node):
         t, out = node.operands[leaf].shape.element_type, builder.slice(node, leaf)
-        if leaf in places:
-            kind, arrays = str(t), (truth, out)
-        else:
-            kind, arrays = f"b{t.byte_size}", (truth, builder.slice(node.operands[leaf]), out)
+        kind = str(t) if leaf in places else f"b{t.byte_size}"
+        values = [] if leaf in places else [builder.slice(node.operands[leaf])]
         cycles = n * (1 + t.byte_size) / _BYTES_PER_CYCLE
-        steps.append(Library(node.name, cycles, f"partition_{kind}", (*arrays, *numbers)))
+        steps.append(
+            Library(node.name, cycles, f"partition_{kind}", (truth, *values, out, *numbers))
+        )
     return steps
 
 
