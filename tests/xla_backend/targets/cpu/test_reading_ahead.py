@@ -1,4 +1,5 @@
-"""Sums and extremes ask for what they read a page later, where arrays are larger than caches."""
+"""Sums, and extremes of long rows, ask for what they read a page later, where arrays are larger than
+caches."""
 
 import re
 
@@ -16,9 +17,9 @@ SUM = """sum {
 """
 
 
-def asks(body: str) -> int:
+def asks(body: str, called: str = SUM) -> int:
     """How many lines of a cache the code asks for."""
-    text = compile_module(module_of(body, SUM), CompileOptions()).llvm_ir
+    text = compile_module(module_of(body, called), CompileOptions()).llvm_ir
     return text.count("call void @llvm.prefetch")
 
 
@@ -47,6 +48,30 @@ def test_sums_of_columns_ask_for_later_rows() -> None:
     assert distances and len(distances) == len(asked)
     rows, left = divmod(distances[0], 4000)
     assert left == 0 and rows * len(distances) * 64 == 8192
+
+
+MAX = SUM.replace("sum {", "largest {").replace("add(", "maximum(")
+
+
+def largest(rows: int, columns: int) -> str:
+    return f"""x = f32[{rows},{columns}] parameter(0)
+      z = f32[] constant(-inf)
+      ROOT r = f32[{rows}] reduce(x, z), dimensions={{1}}, to_apply=largest"""
+
+
+def test_extremes_do_along_long_rows() -> None:
+    assert asks(largest(256, 16384), MAX) > 0
+    assert asks(largest(16384, 256), MAX) == 0
+
+
+def test_what_does_more_than_one_thing_does_not() -> None:
+    """Its rounds take longer than what they read."""
+    squares = (
+        total(1 << 22)
+        .replace("reduce(x", "reduce(y")
+        .replace("z =", "y = f32[4194304] multiply(x, x)\n z =")
+    )
+    assert asks(squares) == 0
 
 
 @pytest.mark.parametrize(
