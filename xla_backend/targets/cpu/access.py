@@ -37,8 +37,8 @@ from xla_backend.targets.cpu.small_tables import looked_up, places_type, small_t
 # Registers that lanes are put together in; LLVM cuts them where those of the machine are smaller.
 _REGISTER_BITS = 512
 _LINE, _PAGE = 64, 1 << 12
-# Of arrays that the second cache does not hold.
-_FAR_BYTES = 3 << 20
+# Of arrays that the last cache may not hold: of others, to ask costs more than it gains.
+_FAR_BYTES = 1 << 24
 # Of arrays for which it pays to have a row's load twice, with a mask and without.
 _ROW_BYTES = 1 << 18
 # Which the processor finds by itself, be they apart.
