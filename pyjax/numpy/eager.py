@@ -95,6 +95,8 @@ def compiled_unary(op: F) -> F:
 
 # Types of arguments that choose what a function does, and are part of its program.
 _SETTINGS = frozenset({bool, int, float, str, type(None)})
+# Of those which ask nothing of their values.
+_PLAIN = frozenset({bool, int, type(None)})
 
 
 def _are_settings(values: Iterable[Any]) -> bool:
@@ -160,7 +162,14 @@ def one_program(
         # Such arrays may be left out by None.
         optional = frozenset(n for n in operands if parameters[n].default is None)
         compiled = jit(function, static_argnames=names[count:])
-        usual = len(needed) == 1 and otherwise is None
+        # How many arrays the usual calls have, without other operands.
+        usual = len(needed) if len(needed) in (1, 2) and otherwise is None else -1
+
+        def are_plain(kwargs: dict[str, Any]) -> bool:
+            for name, value in kwargs.items():
+                if type(value) not in _PLAIN or name in operands:
+                    return False
+            return True
 
         def are_operands(args: tuple[Any, ...]) -> bool:
             for place, value in enumerate(args):
@@ -183,9 +192,14 @@ def one_program(
         def call(*args: Any, **kwargs: Any) -> Any:
             given = len(args)
             if (
-                (  # of the usual call first: tests cost
-                    usual
-                    and (given == 1 and not kwargs and type(args[0]) is DeviceArray)
+                (  # of the usual calls first: tests cost
+                    (
+                        given == usual
+                        or (given == usual + 1 == count + 1 and type(args[-1]) in _PLAIN)
+                    )
+                    and type(args[0]) is DeviceArray
+                    and (usual == 1 or type(args[1]) is DeviceArray)
+                    and (not kwargs or are_plain(kwargs))
                     and (not entered or state.traces[0] is eval_trace)
                 )
                 or (

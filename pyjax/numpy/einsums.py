@@ -64,25 +64,26 @@ def einsum(
         return computed_as("einsum", out_sharding, compute, *arrays)
     util.check_arraylike("einsum", *arrays)
     preferred = util.check_user_dtype(preferred_element_type, "einsum")
-    optimize = "optimal" if optimize is True else optimize
-    path_kind = _static_path(optimize)
+    path_kind = optimize if type(optimize) is str else _static_path(optimize)
     if _dot_general is not lax.dot_general:
-        return _einsum(tuple(arrays), subscripts, path_kind, precision, preferred, _dot_general)
-    return _compiled(tuple(arrays), subscripts, path_kind, precision, preferred)
+        return _einsum(arrays, subscripts, path_kind, precision, preferred, _dot_general)
+    return _compiled(arrays, subscripts, path_kind, precision, preferred)
 
 
 def _static_path(optimize: Any) -> Any:
+    if optimize is True:
+        return "optimal"
     if isinstance(optimize, (list, tuple)):
         return tuple(tuple(p) if isinstance(p, (list, tuple)) else p for p in optimize)
     return optimize
 
 
-def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
+def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """Subscripts with explicit output and no ellipsis, and the operands."""
     try:
         if type(subscripts) is str:
-            ranks = [x.ndim if util.is_array(x) else np.ndim(x) for x in operands]
-            return _parsed(subscripts, tuple(ranks)), list(operands)
+            ranks = tuple([x.ndim if util.is_array(x) else np.ndim(x) for x in operands])
+            return _parsed(subscripts, ranks), operands
         given = (subscripts, *operands)
         text, output, arrays = _opt_einsum().parser.parse_einsum_input(
             tuple(_shape_only(x) for x in given), shapes=False
@@ -95,7 +96,7 @@ def _canonical(subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[An
             "them.",
             "Write the letters of all axes: jnp.einsum('ij,jk->ik', x, y).",
         )
-    return f"{text}->{output}", [x.value for x in arrays]
+    return f"{text}->{output}", tuple(x.value for x in arrays)
 
 
 @lru_cache(maxsize=4096)

@@ -24,6 +24,7 @@ from pyjax.core.trace import entered, eval_trace, state
 from pyjax.core.traced_sizes import is_known
 from pyjax.lax.faults.messages import static_index_error
 from pyjax.numpy import util
+from pyjax.numpy.chosen import chosen_elements
 from pyjax.numpy.dynamic_slices import has_slices, opened, window
 from pyjax.numpy.index_plan import (
     Indexed,
@@ -57,7 +58,16 @@ def getitem(x: Any, item: Any) -> Any:
         parts = integer_arrays(item)
         if parts is not None:
             return _read_compiled(x, parts)
+        if _is_mask(item, x):
+            found = chosen_elements(x, item)
+            if found is not None:
+                return found
     return read(x, item)
+
+
+def _is_mask(index: Any, x: Any) -> bool:
+    """Whether an index is a mask on a device for each element of `x`."""
+    return type(index) is DeviceArray and index.dtype == np.bool_ and index.shape == x.shape
 
 
 def integer_arrays(index: Any) -> tuple[DeviceArray, ...] | None:

@@ -17,6 +17,7 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import util
+from pyjax.numpy.chosen import chosen_elements, chosen_places
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.selection import select_where
@@ -107,6 +108,9 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
                 "jnp.where(mask, x, y) with three arguments.",
             )
         if fill_value is None:
+            places = chosen_places(mask) if mask.ndim == 1 else None
+            if places is not None:
+                return (places,)
             found = (i.astype(index_type, copy=False) for i in np.nonzero(concrete))
             return tuple(util.array_over(i) for i in found)
         size = int(concrete.sum())
@@ -257,6 +261,9 @@ def compress(
             raise new_error(ValueError, "condition contains entries that are out of bounds")
         condition = lax.slice_in_dim(condition, 0, n)
     if size is None:
+        found = chosen_elements(a, condition) if a.shape == condition.shape else None
+        if found is not None:
+            return found
         (indices,) = nonzero(condition)
         return _rows_at(a, indices, axis)
     (indices,) = nonzero(condition, size=size, fill_value=n)

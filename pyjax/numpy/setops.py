@@ -17,13 +17,12 @@ from pyjax.core import dtypes
 from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import reductions, util
+from pyjax.numpy.chosen import is_in_host_memory
 from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis, ravel
 from pyjax.numpy.searching import nonzero, searchsorted
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex, is_inexact
-from pyjax.runtime.array import DeviceArray
-from pyjax.runtime.devices import default_device
 
 __all__ = [
     "intersect1d",
@@ -146,7 +145,7 @@ def unique(
                 "The size argument of jnp.unique must be given under jit: the number of "
                 "distinct values depends on the data. Use jnp.unique(x, size=n, fill_value=...).",
             )
-        if _is_in_host_memory(ordered):
+        if is_in_host_memory(ordered):
             return _unique_in_host_memory(ordered, order, concrete, axis, shapes, wanted)
         size = int(np.count_nonzero(concrete))
     size = util.static_int(size, "size")
@@ -185,12 +184,6 @@ def _inverse(order: Any, starts: Any) -> Any:
         lax.ScatterDimensionNumbers((), (0,), (0,)),
         unique_indices=True,
     )
-
-
-def _is_in_host_memory(x: Any) -> bool:
-    """Whether an array is where NumPy can read it, and new arrays are made."""
-    plain = type(x) is DeviceArray and not dtypes.is_weakly_typed(x) and not x.committed
-    return plain and x.platform == "cpu" and x.devices() == {default_device()}
 
 
 def _unique_in_host_memory(

@@ -57,10 +57,10 @@ def is_arraylike(x: Any) -> bool:
 def check_arraylike(name: str, *args: Any, none_ok: bool = False) -> None:
     """Raise TypeError, naming the function and the position, unless every argument is an array."""
     for position, arg in enumerate(args):
-        if type(arg) is DeviceArray or (none_ok and arg is None) or is_arraylike(arg):
+        if type(arg) is DeviceArray or (none_ok and arg is None):
             continue
-        _fail_not_arraylike(name, arg, position)
-    for arg in args:
+        if not is_arraylike(arg):
+            _fail_not_arraylike(name, arg, position)
         if isinstance(arg, _NUMPY_VALUES) and not is_numeric(arg.dtype):
             raise new_error(
                 TypeError,

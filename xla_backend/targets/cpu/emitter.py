@@ -54,7 +54,7 @@ class KernelEmitter(AbstractKernelEmitter):
         self.lanes_of: dict[Value, int] = {}  # values in lanes; others are scalar
         self.mask: str | None = None  # lanes in use; None: all
         self.whole: str | None = None  # whether the mask holds for all lanes, if that is known
-        self.streaming: Var | None = None  # of the innermost loop of vectors, if it carries values
+        self.streaming: Loop | None = None  # the innermost loop of vectors, if it carries values
         self.preloaded: dict[Load, str] = {}  # loads that the caller has done already
         self.registers: dict[tuple[Buffer, int], str] = {}
         self.neighbours: dict[Load, Load] = {}  # loads, and those that read what is next to it
@@ -209,7 +209,7 @@ class KernelEmitter(AbstractKernelEmitter):
     def _rounds(self, loop: Loop) -> None:
         before = self.streaming
         # What sums and extremes read next is known, and no stores fill their time.
-        self.streaming = loop.var if self.vector_var is not None and loop.carries else None
+        self.streaming = loop if self.vector_var is not None and loop.carries else None
         super().serial_loop(loop)
         self.streaming = before
 

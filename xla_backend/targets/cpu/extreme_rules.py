@@ -21,7 +21,7 @@ from xla_backend.targets.cpu.rules import RULES
 
 _NAMES = {ComparisonDirection.GE: "max", ComparisonDirection.LE: "min"}
 # Of fewer a loop takes less: it goes through them once.
-_LONG = 1 << 17
+_LONG = 1 << 13
 # Of truth values, where a loop does not stop at the first.
 _LONG_TRUTH = 1 << 6
 _LONG_ANY = 1 << 12

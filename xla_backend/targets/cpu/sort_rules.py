@@ -24,6 +24,7 @@ from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import KernelOperand, Launch, Library, Slice, Step, aligned
 from xla_backend.program.kernel_table import computation_key
 from xla_backend.targets.cpu.routines.contract_table import ROUTINES
+from xla_backend.targets.cpu.routines.row_types import PARTITIONED_PLACES
 from xla_backend.targets.cpu.rules import RULES, cycles_of
 
 P = PrimitiveType
@@ -33,6 +34,8 @@ _DESCENDING, _REFINE = 1, 2
 _FEW = 1 / 8
 # Of a comparison, beside what it takes in other routines.
 _CYCLES_OF_A_STEP = 3
+# That a partition by truth values reads in a cycle.
+_BYTES_PER_CYCLE = 4
 
 
 @RULES.runs(Opcode.SORT)
@@ -56,6 +59,8 @@ def _sort(builder: ProgramBuilder, node: Instruction) -> list[Step]:
         lo, hi = max(lo, min(read_from, hi - 1)), min(hi, max(read_to, lo + 1))
         operands = (*ends, *layout, flags, lo, hi)
         return [Library(node.name, cycles, f"sort_{shape.element_type}", operands)]
+    if keys is not None and len(keys) == 1 and _is_partition(node, keys[0], layout):
+        return _partition(builder, node, keys[0])
     read = read_leaves(node)
     # Of 64 bits, too, where a routine for keys writes it.
     kinds = (P.S32,) if keys is None else (P.S32, P.S64)
@@ -136,6 +141,36 @@ def _first_of_rows(
         _gather(builder, node, leaf, permutation, layout, first) for leaf in read_leaves(node)
     ]
     return [found, *gathers]
+
+
+def _is_partition(node: Instruction, key: SortKey, layout: Layout) -> bool:
+    """Whether one row is sorted by truth values, of which a routine does all that is read."""
+    outer, _, inner = layout
+    if node.operands[key.operand].shape.element_type is not P.PRED or outer * inner != 1:
+        return False
+    types = [node.operands[leaf].shape.element_type for leaf in _numbers_read(node)]
+    return all(t in PARTITIONED_PLACES for t in types)
+
+
+def _numbers_read(node: Instruction) -> list[int]:
+    return [leaf for leaf in read_leaves(node) if _are_places(node.operands[leaf], node)]
+
+
+def _partition(builder: ProgramBuilder, node: Instruction, key: SortKey) -> list[Step]:
+    truth = builder.slice(node.operands[key.operand])
+    n = math.prod(truth.shape.dimensions)
+    numbers = (n, _DESCENDING if key.descending else 0)
+    places = _numbers_read(node)
+    steps: list[Step] = []
+    for leaf in read_leaves(node):
+        t, out = node.operands[leaf].shape.element_type, builder.slice(node, leaf)
+        kind = str(t) if leaf in places else f"b{t.byte_size}"
+        values = [] if leaf in places else [builder.slice(node.operands[leaf])]
+        cycles = n * (1 + t.byte_size) / _BYTES_PER_CYCLE
+        steps.append(
+            Library(node.name, cycles, f"partition_{kind}", (truth, *values, out, *numbers))
+        )
+    return steps
 
 
 def _sortable(shape: Shape) -> bool:

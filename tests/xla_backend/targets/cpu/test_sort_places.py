@@ -129,3 +129,49 @@ def test_what_is_not_read_is_not_sorted():
     assert places_of(f"{ROWS} {low} ROOT r = f32[9,1] negate(a)") == (400, 401)
     assert places_of(f"{ROWS} ROOT r = f32[9,700] negate(s)") == (0, 700)
     assert places_of(f"{ROWS} {low} ROOT r = (f32[9,1], f32[9,700]) tuple(a, s)") == (0, 700)
+
+
+TRUTH = """less {{
+  a = pred[] parameter(0)
+  b = pred[] parameter(1)
+  i = {type}[] parameter(2)
+  j = {type}[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction={direction}
+}}
+"""
+
+
+def sort_by_truth(type, values, direction="LT", shape="[1000]", read="0"):
+    dims = f"dimensions={{{read}}}, is_stable=true, to_apply=less"
+    lines = f"""m = pred{shape} parameter(0)
+        x = {type}{shape} {values}
+        s = (pred{shape}, {type}{shape}) sort(m, x), {dims}
+        k = pred{shape} get-tuple-element(s), index=0
+        o = {type}{shape} get-tuple-element(s), index=1
+        ROOT t = (pred{shape}, {type}{shape}) tuple(k, o)"""
+    executable = check_native(module_of(lines, TRUTH.format(type=type, direction=direction)))
+    return [s.routine for s in executable.program.steps if isinstance(s, Library)]
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize(
+    "type, size", [("u8", 1), ("bf16", 2), ("f32", 4), ("c64", 8), ("c128", 16)]
+)
+def test_by_truth_values_rows_are_partitioned(type, size, direction):
+    routines = sort_by_truth(type, "parameter(1)", direction)
+    assert sorted(routines) == sorted(["partition_b1", f"partition_b{size}"])
+
+
+@pytest.mark.parametrize("type", ["s32", "s64"])
+def test_by_truth_values_places_are_written(type):
+    routines = sort_by_truth(type, "iota(), iota_dimension=0")
+    assert sorted(routines) == ["partition_b1", f"partition_{type}"]
+
+
+def test_several_rows_are_not_partitioned():
+    routines = sort_by_truth("f32", "parameter(1)", shape="[7,90]", read="1")
+    assert routines == ["argsort_pred"]
+
+
+def test_places_of_other_types_are_converted_from_a_permutation():
+    assert sort_by_truth("u16", "iota(), iota_dimension=0") == ["argsort_pred"]

@@ -22,7 +22,8 @@ _KINDS = {
     "product_contracts": "conv gemm",
     "random_contracts": "rng",
     "row_contracts": (
-        "argsort argsort64 cumlogsumexp cummax cummin cumprod cumsum first merge select sort"
+        "argsort argsort64 cumlogsumexp cummax cummin cumprod cumsum first merge partition select "
+        "sort"
     ),
     "transpose_contracts": "apart shuffled swapped together transpose",
 }

@@ -1,4 +1,5 @@
-"""Contracts of routines along one axis: sorts and selections, scans, extremes and their places."""
+"""Contracts of routines along one axis: sorts, partitions and selections, scans, extremes and their
+places."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from xla_backend.targets.cpu.routines.contract_parts import Array, grid, numbers
 from xla_backend.targets.cpu.routines.row_types import (
     EXTREME_TYPES,
     EXTREMES,
+    PARTITIONED_BYTES,
+    PARTITIONED_PLACES,
     SCAN_TYPES,
     operations_of,
 )
@@ -145,6 +148,26 @@ def _run_first(
     values[:outer] = rows[np.arange(outer), places[:outer]]
 
 
+def _run_partition(size: int, truth: Array, source: Array, out: Array, n: int, flags: int) -> None:
+    rows = source[: n * size].reshape(n, size)
+    out[: n * size] = rows[_order(truth[:n], flags)].reshape(-1)
+
+
+def _run_partition_of_places(truth: Array, out: Array, n: int, flags: int) -> None:
+    out[:n] = _order(truth[:n], flags)
+
+
+def _partitions() -> Iterator[Routine]:
+    truth, rest = Parameter("truth", Kind.READ, P.PRED), numbers("n flags")
+    elements = (truth, Parameter("in", Kind.READ), Parameter("out", Kind.WRITE), *rest)
+    for size in PARTITIONED_BYTES:
+        run = partial(_run_partition, size)
+        yield Routine(f"partition_b{size}", elements, run, steady=True)
+    for t in PARTITIONED_PLACES:
+        places = (truth, Parameter("out", Kind.WRITE, t), *rest)
+        yield Routine(f"partition_{t}", places, _run_partition_of_places, steady=True)
+
+
 _MERGE_ARGSORT = Routine(
     "merge_argsort",
     (
@@ -161,6 +184,7 @@ def _routines() -> Iterator[Routine]:
     yield _MERGE_ARGSORT
     for sorted_type in SORT_TYPES:
         yield from _sorts(sorted_type)
+    yield from _partitions()
     for searched in EXTREME_TYPES:
         yield from (_first(extreme, searched) for extreme in EXTREMES)
     for scanned in SCAN_TYPES:

@@ -28,3 +28,7 @@ EXTREMES = {"max": "maximum", "min": "minimum"}
 EXTREME_TYPES = (
     P.PRED, P.S8, P.U8, P.S16, P.U16, P.S32, P.U32, P.S64, P.U64, P.F32, P.F64,
 )  # fmt: skip
+
+# What is sorted by truth values: elements of so many bytes, and numbers of places.
+PARTITIONED_BYTES = (1, 2, 4, 8, 16)
+PARTITIONED_PLACES = (P.S32, P.S64)

@@ -39,6 +39,7 @@ from xla_backend.targets.cpu.routines import (
     threaded_updates,
     transpose_shuffles,
     transposes,
+    truth_partition,
     workspace,
 )
 
@@ -67,6 +68,7 @@ _SUBJECTS = (
     lapack,
     transpose_shuffles,
     transposes,
+    truth_partition,
     workspace,
     threaded,
     threaded_elementwise,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Routine
 from xla_backend.runtime.host_libraries.lapack_arguments import PREFIX
 from xla_backend.targets.cpu.routines import fft_plan, matrix_facts, threaded_names
@@ -16,7 +17,12 @@ from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.conv_dims import pack_dims
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES
 from xla_backend.targets.cpu.routines.library import group_of, kernel_library
-from xla_backend.targets.cpu.routines.row_types import SCAN_TYPES, operations_of
+from xla_backend.targets.cpu.routines.row_types import (
+    PARTITIONED_BYTES,
+    PARTITIONED_PLACES,
+    SCAN_TYPES,
+    operations_of,
+)
 from xla_backend.targets.cpu.routines.sort import path_of
 from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 
@@ -189,6 +195,17 @@ def test_sorts_of_short_rows_at_once(type, n, flags):
     keys = draw(type, rows * n)
     for k in (keys, with_special(keys.copy())):
         check(f"sort_{type}", [k, np.zeros_like(k), rows, n, 1, flags, 0, n])
+
+
+@pytest.mark.parametrize("flags", [0, 1], ids=["ascending", "descending"])
+def test_partitions(flags):
+    n = 133
+    truth = draw(P.PRED, n)
+    for size in PARTITIONED_BYTES:
+        x = np.random.default_rng(1).integers(0, 256, n * size, np.uint8)
+        check(f"partition_b{size}", [truth, x, np.zeros_like(x), n, flags])
+    for type in PARTITIONED_PLACES:
+        check(f"partition_{type}", [truth, np.zeros(n, type.numpy_dtype), n, flags])
 
 
 @pytest.mark.parametrize("flags", [0, 1], ids=["forwards", "backwards"])

@@ -1,0 +1,191 @@
+"""Sorts of one row by truth values: what is beside false ones comes first, all in the order that it
+had.
+
+  void pyjax_partition_b<bytes>(ptr truth, ptr in, ptr out, i64 n, i64 flags)     elements
+  void pyjax_partition_<s32|s64>(ptr truth, ptr out, i64 n, i64 flags)            their places
+        flags bit 0: what is beside true ones comes first
+
+Parts of a row count what goes to the second side; then each knows where its own begin on both
+sides, and writes nothing else, in parallel. AVX-512 gathers chosen lanes of a register (bytes and
+words with VBMI2); elsewhere elements go to their side one by one, without branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from xla_backend.llvm.target import TargetInfo, has_features
+from xla_backend.llvm.types import bits_of, mask_of, vector
+from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.row_types import PARTITIONED_BYTES, PARTITIONED_PLACES
+from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.workspace import give, take
+
+# Elements of a part, whole vectors of bytes.
+_PART = 1 << 15
+_NARROW = ("avx512vbmi2",)
+_DESCENDING = 1
+# `counts`: of each part, then of those before each, then (`firsts`) of all.
+_CONTEXT = TaskContext(("truth", "in", "out", "counts", "n", "flags", "firsts"), pointers=4)
+
+
+def _compresses(target: TargetInfo, bits: int) -> bool:
+    """Whether an instruction gathers chosen lanes of a register."""
+    if target.vector_bits != 512 or bits > 64:
+        return False
+    return bits >= 32 or has_features(target, _NARROW)
+
+
+class _Part:
+    """A task: a part of the row."""
+
+    def __init__(self, module: ModuleWriter, name: str) -> None:
+        self.name = name
+        self.w = w = module.function(name, [("ptr", "ctx"), ("i64", "part")], internal=True)
+        fields = dict(zip(_CONTEXT.names, _CONTEXT.fields(w), strict=True))
+        self.source, self.target, self.counts = (fields[k] for k in ("in", "out", "counts"))
+        self.firsts = fields["firsts"]
+        self.start = w.imul("%part", _PART)
+        self.size = w.imin(w.isub(fields["n"], self.start), _PART)
+        self.truth = w.gep("i8", fields["truth"], self.start)
+        descends = w.op("and", "i64", fields["flags"], str(_DESCENDING))
+        # The byte of what goes to the first side.
+        self.first = w.cast("trunc", "i64", descends, "i8")
+
+    def seconds(self, place: str, lanes: int) -> str:
+        """Which of some elements go to the second side."""
+        ty = vector("i8", lanes)
+        truth = self.w.load(ty, self.w.gep("i8", self.truth, place), 1)
+        return self.w.cmp("ne", ty, truth, self.w.splat(ty, self.first))
+
+    def count(self, mask: str, lanes: int) -> str:
+        """How many lanes of a mask are set."""
+        w, bits = self.w, f"i{lanes}"
+        if lanes == 1:
+            return w.cast("zext", "i1", mask, "i64")
+        mask = w.cast("bitcast", f"<{lanes} x i1>", mask, bits)
+        if lanes < 32:
+            mask, bits = w.cast("zext", bits, mask, "i32"), "i32"
+        found = w.intrinsic("ctpop", bits, mask)
+        return found if bits == "i64" else w.cast("zext", bits, found, "i64")
+
+
+def _emit_count(module: ModuleWriter) -> str:
+    """void count(ptr ctx, i64 part): how many elements of a part go to the second side, to
+    `counts`; the name."""
+    p = _Part(module, "count")
+    w, lanes = p.w, min(64, module.target.lanes(8))
+    whole, total = w.op("and", "i64", p.size, str(-lanes)), "0"
+    for begin, end, step in (("0", whole, lanes), (whole, p.size, 1)):
+        with w.loop(begin, end, step, [("i64", total)]) as loop:
+            some = p.count(p.seconds(loop.index, step), step)
+            loop.next = [w.iadd(loop.carried[0], some)]
+        (total,) = loop.results
+    w.store("i64", total, w.gep("i64", p.counts, "%part"))
+    w.ret()
+    return p.name
+
+
+def _emit_split(module: ModuleWriter, ty: str, *, places: bool) -> str:
+    """void split(ptr ctx, i64 part): the elements of a part, or their places, to both sides, behind
+    those of the parts before; the name."""
+    p = _Part(module, "split")
+    w, bits = p.w, bits_of(ty)
+    align = min(8, bits // 8)  # complex128 are two of 8 bytes
+    lanes = module.target.lanes(bits) if _compresses(module.target, bits) else 1
+    before = w.load("i64", w.gep("i64", p.counts, "%part"))
+    first = w.gep(ty, p.target, w.isub(p.start, before))
+    second = w.gep(ty, p.target, w.iadd(p.firsts, before))
+
+    def values(place: str, lanes: int) -> str:
+        at = w.iadd(p.start, place)
+        if not places:
+            return w.load(vector(ty, lanes), w.gep(ty, p.source, at), align)
+        at = at if bits == 64 else w.cast("trunc", "i64", at, ty)
+        if lanes == 1:
+            return at
+        row = vector(ty, lanes)
+        return w.op("add", row, w.splat(row, at), w.iota(row))
+
+    def one(place: str, ends: list[str]) -> list[str]:
+        moves = p.seconds(place, 1)
+        w.store(ty, values(place, 1), w.select(moves, "ptr", ends[1], ends[0]), align)
+        step = p.count(moves, 1)
+        return [w.gep(ty, ends[0], w.isub(1, step)), w.gep(ty, ends[1], step)]
+
+    def some(place: str, ends: list[str]) -> list[str]:
+        chosen, given = p.seconds(place, lanes), values(place, lanes)
+        count, row = p.count(chosen, lanes), vector(ty, lanes)
+        sides = ((w.not_(mask_of(row), chosen), w.isub(lanes, count)), (chosen, count))
+        for (mask, number), end in zip(sides, ends, strict=True):
+            w.masked_store(row, _compressed(w, row, given, mask), end, _first(w, number, lanes))
+        return [w.gep(ty, end, number) for end, (_, number) in zip(ends, sides, strict=True)]
+
+    whole = w.op("and", "i64", p.size, str(-lanes))
+    ends = [first, second]
+    loops: list[tuple[str, str, int, Callable[[str, list[str]], list[str]]]]
+    loops = [("0", whole, lanes, some)] if lanes > 1 else []
+    for begin, end, step, move in (*loops, (whole if loops else "0", p.size, 1, one)):
+        with w.loop(begin, end, step, [("ptr", end) for end in ends]) as loop:
+            loop.next = move(loop.index, loop.carried)
+        ends = loop.results
+    w.ret()
+    return p.name
+
+
+def _compressed(w: FunctionWriter, row: str, values: str, mask: str) -> str:
+    """The chosen lanes first."""
+    name = f"llvm.experimental.vector.compress.v{row[1:-1].replace(' x ', '')}"
+    w.module.declare(name, row, [row, mask_of(row), row])
+    return w.pure(
+        f"call {row} @{name}({row} {values}, {mask_of(row)} {mask}, {row} poison)", values, mask
+    )
+
+
+def _first(w: FunctionWriter, count: str, lanes: int) -> str:
+    """The mask of so many lanes at the front."""
+    bits = f"i{lanes}"
+    ones = w.not_("i64", w.op("shl", "i64", "-1", count))
+    if lanes == 64:  # by which nothing is shifted
+        ones = w.select(w.cmp("eq", "i64", count, "64"), "i64", "-1", ones)
+    else:
+        ones = w.cast("trunc", "i64", ones, bits)
+    return w.cast("bitcast", bits, ones, f"<{lanes} x i1>")
+
+
+def _emit_group(name: str, ty: str, places: bool, module: ModuleWriter) -> None:
+    count, split = _emit_count(module), _emit_split(module, ty, places=places)
+    given = ("truth", "out") if places else ("truth", "in", "out")
+    parameters = [*(("ptr", k) for k in given), ("i64", "n"), ("i64", "flags")]
+    w = module.function(f"pyjax_{name}", parameters)
+    parts = w.op("udiv", "i64", w.iadd("%n", _PART - 1), str(_PART))
+    counts = take(w, parts, "i64")
+    source = "%truth" if places else "%in"
+    operands = ["%truth", source, "%out", counts, "%n", "%flags"]
+    _run(w, count, _CONTEXT.make(w, [*operands, "0"]), parts)
+    with w.loop("0", parts, 1, [("i64", "0")]) as loop:
+        cell = w.gep("i64", counts, loop.index)
+        found = w.load("i64", cell)
+        w.store("i64", loop.carried[0], cell)
+        loop.next = [w.iadd(loop.carried[0], found)]
+    firsts = w.isub("%n", loop.results[0])
+    _run(w, split, _CONTEXT.make(w, [*operands, firsts]), parts)
+    give(w, counts)
+    w.ret()
+
+
+def _run(w: FunctionWriter, task: str, context: str, parts: str) -> None:
+    arguments = [("ptr", f"@{task}"), ("ptr", context), ("i64", parts)]
+    w.call("pyjax_parallel_for", "void", arguments)
+
+
+def register() -> None:
+    """Declares the partitions of elements of each size, and of places."""
+    kinds = [(f"b{size}", size, False) for size in PARTITIONED_BYTES]
+    kinds += [(str(t), t.byte_size, True) for t in PARTITIONED_PLACES]
+    for kind, size, places in kinds:
+        name = f"partition_{kind}"
+        emit = partial(_emit_group, name, f"i{8 * size}", places)
+        register_group(name, (f"pyjax_{name}",), emit)
