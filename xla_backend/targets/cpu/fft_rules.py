@@ -31,7 +31,7 @@ from xla_backend.targets.cpu.rules import RULES
 P = PrimitiveType
 # Lanes of any vector: one transform fills them with parts of itself. So do few transforms, which
 # takes two ways through memory: up to this many lanes may stay empty instead.
-_SIDE_BY_SIDE = 16
+_SIDE_BY_SIDE = fft_plan.LANE_ROOTS
 _EMPTY_LANES = 4
 _EMPTY_LANES_OF_PAIRS = 11  # two axes transform all n numbers, not half as many
 _WORTH_HALVING = 256
@@ -193,8 +193,8 @@ class _Transform:
         roots = builder.table(("fft roots", n, self.real), partial(fft_plan.pass_roots, n, dtype))
         rotations = None
         if rotated:
-            make = partial(fft_plan.rotations, rotated, dtype)
-            rotations = builder.table(("fft rotations", rotated, self.real), make)
+            make = partial(fft_plan.rotations, rotated, n, dtype)
+            rotations = builder.table(("fft rotations", rotated, n, self.real), make)
         if axis.kind.startswith("packed"):
             make = partial(fft_plan.half_turn, 2 * n, dtype)
             rotations = builder.table(("fft half turn", 2 * n, self.real), make)

@@ -46,6 +46,7 @@ from xla_backend.targets.cpu.routines.fft_passes import (
 )
 from xla_backend.targets.cpu.routines.fft_plan import (
     KINDS,
+    LANE_ROOTS,
     LOW_BITS,
     NUMBERS,
     PACKED_IRFFT,
@@ -106,6 +107,9 @@ class _Places:
             for far, near, size in steps
         ]
         self._whole = w.cmp("sle", "i64", w.iadd(self.first, lanes.count), "%inner")
+        # Whether the lanes are those of one vector of all problems.
+        rest = w.op("and", "i64", self.first, str(lanes.count - 1))
+        self.aligned = w.op("and", "i1", self._whole, w.cmp("eq", "i64", rest, "0"))
 
     def row(self, array: str, which: int, lane: str) -> str:
         """Where a lane's problem begins, in the operand (0) or the result (1)."""
@@ -374,21 +378,52 @@ def _emit_turn(t: P, module: ModuleWriter) -> None:
 
 
 def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
-    """Times the root whose number is the problem's times k."""
+    """Times the root whose number is the problem's times k: that of the first problem of its vector
+    times that of its lane. The first is the same for all lanes, unless a group straddles."""
     w, ty, ints = lanes.w, lanes.ty, lanes.index_ty
-    number = w.op("mul", ints, places.numbers, lanes.everywhere(k))
-    low = w.op("and", ints, number, const(ints, (1 << LOW_BITS) - 1))
-    high = w.op("lshr", ints, number, const(ints, LOW_BITS))
-    high = w.op("add", ints, high, const(ints, 1 << LOW_BITS))
-    short = Short(lanes)
-    root: Pair | None = None
-    for index in (low, high):
-        index = w.op("shl", ints, index, const(ints, 1))
-        at = [w.gep(element(ty), "%rotations", part) for part in (0, 1)]
-        pair = w.gather(ty, at[0], ints, index), w.gather(ty, at[1], ints, index)
-        root = pair if root is None else short.times(root, pair)
-    assert root is not None
-    return short.times(value, root)
+    short, real = Short(lanes), element(ty)
+    of_lanes = w.imul(k, LANE_ROOTS)
+    tables = w.imul("%n", LANE_ROOTS)
+
+    def near() -> list[str]:
+        number = w.imul(places.first, k)
+        low = w.op("and", "i64", number, str((1 << LOW_BITS) - 1))
+        high = w.iadd(w.op("lshr", "i64", number, str(LOW_BITS)), 1 << LOW_BITS)
+        first = [w.imul(w.iadd(tables, each), 2) for each in (low, high)]
+        pairs = [
+            tuple(
+                w.splat(ty, w.load(real, w.gep(real, "%rotations", w.iadd(at, part))))
+                for part in (0, 1)
+            )
+            for at in first
+        ]
+        at = w.imul(of_lanes, 2)
+        lane = [
+            w.load(ty, w.gep(real, "%rotations", w.iadd(at, part * LANE_ROOTS))) for part in (0, 1)
+        ]
+        return [*short.times(short.times(*pairs), (lane[0], lane[1]))]
+
+    def anywhere() -> list[str]:
+        mask = const(ints, lanes.count - 1)
+        lane = w.op("and", ints, places.numbers, mask)
+        firsts = w.op("sub", ints, places.numbers, lane)
+        number = w.op("mul", ints, firsts, lanes.everywhere(k))
+        low = w.op("and", ints, number, const(ints, (1 << LOW_BITS) - 1))
+        high = w.op("lshr", ints, number, const(ints, LOW_BITS))
+        high = w.op("add", ints, high, const(ints, 1 << LOW_BITS))
+        pairs = []
+        for index in (low, high):
+            index = w.op(
+                "shl", ints, w.op("add", ints, index, lanes.everywhere(tables)), const(ints, 1)
+            )
+            at = [w.gep(real, "%rotations", part) for part in (0, 1)]
+            pairs.append((w.gather(ty, at[0], ints, index), w.gather(ty, at[1], ints, index)))
+        start = w.gep(real, "%rotations", w.imul(of_lanes, 2))
+        parts = [w.gather(ty, w.gep(real, start, part * LANE_ROOTS), ints, lane) for part in (0, 1)]
+        return [*short.times(short.times(*pairs), (parts[0], parts[1]))]
+
+    root = w.if_else(places.aligned, [ty, ty], near, anywhere)
+    return short.times(value, (root[0], root[1]))
 
 
 def _emit(kind: str, t: P, form: Form, module: ModuleWriter) -> None:

@@ -29,7 +29,9 @@ LARGEST_FACTOR = 4096
 # cache, and it still takes half as long as two axes, which go through memory twice; of 65,536 they
 # still fit into the third one.
 LONGEST = 65536
-# Roots of a product of two indices come from two tables, of this many low and the other high bits.
+# Roots of a product of two indices: of the second one this many neighbours are in a table, as many
+# as any vector has lanes; for the others there are tables of this many low and the other high bits.
+LANE_ROOTS = 16
 LOW_BITS = 10
 
 
@@ -155,11 +157,14 @@ def _spectrum(prime: int) -> np.ndarray:
     return np.stack([found.real, found.imag], -1)
 
 
-def rotations(n: int, dtype: np.dtype) -> np.ndarray:
-    """exp(-2 pi i p / n) for the low bits of p, then for the high ones."""
+def rotations(n: int, length: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2 pi i p / n). For each k below the length of a transform those of k times the lanes of
+    any vector, real parts first; then those of the low bits of p, and of the high ones."""
+    lanes = _roots(np.outer(np.arange(length), np.arange(LANE_ROOTS)), n)
     low = np.arange(1 << LOW_BITS)
     high = np.arange(-(-n >> LOW_BITS) + 1) << LOW_BITS
-    return np.concatenate([_roots(low, n), _roots(high, n)]).astype(dtype)
+    both = np.concatenate([_roots(low, n), _roots(high, n)])
+    return np.concatenate([lanes.swapaxes(1, 2).reshape(-1), both.reshape(-1)]).astype(dtype)
 
 
 def half_turn(n: int, dtype: np.dtype) -> np.ndarray:

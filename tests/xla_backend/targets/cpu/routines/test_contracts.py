@@ -320,7 +320,7 @@ def test_fft(t, n):
     (plan, count), roots = fft_plan.passes(n), fft_plan.pass_roots(n, real.numpy_dtype)
     prime = fft_plan.large_prime(n)
     places = None if prime is None else np.array(fft_plan.generated(prime), np.int32)
-    rotations = fft_plan.rotations(n * inner, real.numpy_dtype).reshape(-1)
+    rotations = fft_plan.rotations(n * inner, n, real.numpy_dtype)
     columns = [n * inner, 1, inner]
     for inverse, turned in itertools.product((0, 1), (None, rotations)):
         numbers = [outer, inner, n, *columns, *columns, n - 2, 2, inverse, count]
