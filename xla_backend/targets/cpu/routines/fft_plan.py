@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,6 +19,15 @@ NUMBERS = (
     "outer", "inner", "n", "in_outer", "in_inner", "in_step", "out_outer", "out_inner", "out_step",
     "kept", "tail", "inverse", "pass_count",
 )  # fmt: skip
+# What long transforms are besides (`fft_rows`).
+CHIRP_FFT, CHIRP_RFFT, CHIRP_IRFFT = "chirp_fft", "chirp_rfft", "chirp_irfft"
+CHIRP_REAL = "chirp_real"
+CHIRP_NUMBERS = (
+    "outer", "inner", "given", "made", "in_outer", "in_inner", "in_step", "out_outer", "out_inner",
+    "out_step",
+)  # fmt: skip
+PAIRS_RFFT, PAIRS_IRFFT = "pairs_rfft", "pairs_irfft"
+PAIRS_NUMBERS = ("outer", "n")
 
 # Tried in this order: fewer passes over the data come first.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
@@ -33,6 +43,10 @@ LONGEST = 65536
 # as any vector has lanes; for the others there are tables of this many low and the other high bits.
 LANE_ROOTS = 16
 LOW_BITS = 10
+# How much shorter than equal halves the second one may be.
+_UNEQUAL = 4
+# Over eight and a power of two: convolutions have such lengths.
+_QUICK = (8, 9, 10, 12, 15)
 
 
 @lru_cache(maxsize=256)
@@ -52,12 +66,15 @@ def factors(n: int) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=256)
 def halves(n: int, least: int) -> tuple[int, int] | None:
-    """Two lengths of at least `least` that make n, as equal as can be; None if there are none."""
+    """Two lengths of at least `least` that make n, as equal as can be; None if there are none. The
+    second one, that of the first transforms' distance, fills vectors if one near it does."""
     if factors(n) is None:
         return None
-    for first in range(int(n**0.5), least - 1, -1):
-        if n % first == 0:
-            return (n // first, first) if n // first <= LONGEST else None
+    root = math.isqrt(n)
+    whole = range(root - root % LANE_ROOTS, max(least, root // _UNEQUAL) - 1, -LANE_ROOTS)
+    for second in (*whole, *range(root, least - 1, -1)):
+        if n % second == 0:
+            return (n // second, second) if n // second <= LONGEST else None
     return None
 
 
@@ -155,6 +172,36 @@ def _spectrum(prime: int) -> np.ndarray:
         kernel[size - (prime - 2) :] = kernel[1 : prime - 1]
     found = np.fft.fft(kernel) / size
     return np.stack([found.real, found.imag], -1)
+
+
+def chirp_length(n: int) -> int:
+    """Of the cyclic convolution that a transform of any length is, with room for both ends."""
+    least = 2 * n - 1
+    eighth = 1 << max(0, least.bit_length() - 4)
+    return next(each * eighth for each in (*_QUICK, 2 * _QUICK[0]) if each * eighth >= least)
+
+
+def chirp(n: int, inverse: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-pi i k^2 / n) for k < n, as complex numbers, or its conjugate. Of a product of two
+    numbers half their squares and that of their difference make the root's number."""
+    return _chirp(n, inverse).astype(np.result_type(dtype, np.complex64))
+
+
+def chirp_spectrum(n: int, inverse: int, dtype: np.dtype) -> np.ndarray:
+    """What a transform of `chirp_length` numbers is multiplied by: the transform of the conjugate,
+    with those before the first at the end; of the inverse one over n."""
+    size, kernel = chirp_length(n), np.conj(_chirp(n, inverse))
+    both = np.zeros(size, np.complex128)
+    both[:n] = kernel
+    both[size - n + 1 :] = kernel[:0:-1]
+    found = np.fft.fft(both) / (n if inverse else 1)
+    return found.astype(np.result_type(dtype, np.complex64))
+
+
+def _chirp(n: int, inverse: int) -> np.ndarray:
+    squares = np.arange(n) ** 2 % (2 * n)
+    real, imaginary = _roots(squares, 2 * n).T
+    return real - 1j * imaginary if inverse else real + 1j * imaginary
 
 
 def rotations(n: int, length: int, dtype: np.dtype) -> np.ndarray:
