@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,6 @@ P = PrimitiveType
 # takes two ways through memory: up to this many lanes may stay empty instead.
 _SIDE_BY_SIDE = fft_plan.LANE_ROOTS
 _EMPTY_LANES = 4
-_EMPTY_LANES_OF_PAIRS = 11
 _WORTH_HALVING = 256
 # Places within a group are numbers of 32 bits.
 _LARGEST_STEP = 1 << 25
@@ -73,16 +72,17 @@ class _End(NamedTuple):
 
     kind: str
     layout: Layout
-    count: int
+    length: int
 
 
 class _Way(enum.Enum):
-    """How a transform of rows is done: in groups, as two axes, as one of pairs of real numbers, or
-    as a convolution."""
+    """How a transform of rows is done: in groups, as two axes, as one of pairs of real numbers, as
+    one of all numbers of what is conjugate-symmetric, or as a convolution."""
 
     GROUPS = "groups"
     HALVES = "halves"
     PAIRS = "pairs"
+    SYMMETRIC = "symmetric"
     CHIRP = "chirp"
 
 
@@ -131,23 +131,25 @@ def _way(fft_type: str, problems: int, n: int) -> _Way:
     packed = _is_packed(fft_type, n)
     length = n // 2 if packed else n
     has_passes = fft_plan.factors(n) is not None
-    empty = _EMPTY_LANES_OF_PAIRS if packed else _EMPTY_LANES
-    if has_passes and length <= fft_plan.LONGEST and problems >= _SIDE_BY_SIDE - empty:
+    if has_passes and length <= fft_plan.LONGEST and _fill_lanes(problems):
         return _Way.GROUPS
     if packed and length >= _WORTH_HALVING:
         return _Way.PAIRS
-    can_halve = fft_type != "IRFFT" and n >= _WORTH_HALVING
-    if can_halve and fft_plan.halves(n, _SIDE_BY_SIDE) is not None:
-        return _Way.HALVES
+    if n >= _WORTH_HALVING and fft_plan.halves(n, _SIDE_BY_SIDE) is not None:
+        return _Way.SYMMETRIC if fft_type == "IRFFT" else _Way.HALVES
     return _Way.GROUPS if has_passes and length <= FEW else _Way.CHIRP
 
 
 def _way_of_axis(problems: int, n: int) -> _Way:
     """How transforms along another axis are done."""
-    fills = problems >= _SIDE_BY_SIDE - _EMPTY_LANES
-    longest = fft_plan.LONGEST if fills else FEW
+    longest = fft_plan.LONGEST if _fill_lanes(problems) else FEW
     in_groups = fft_plan.factors(n) is not None and n <= longest
     return _Way.GROUPS if in_groups else _Way.CHIRP
+
+
+def _fill_lanes(problems: int) -> bool:
+    """Whether so many transforms are better one in each lane."""
+    return problems >= _SIDE_BY_SIDE - _EMPTY_LANES
 
 
 def _is_packed(fft_type: str, n: int) -> bool:
@@ -231,6 +233,8 @@ class _Transform:
             ]
         if way is _Way.PAIRS:
             return self._pairs(kind, problems, n // 2, source, target)
+        if way is _Way.SYMMETRIC:
+            return self._symmetric(problems, n, *places)
         if way is _Way.CHIRP:
             ends = _End(kind, Layout(given, 0, 1), n), _End(kind, Layout(made, 0, 1), made)
             return self._convolution(problems, 1, n, inverse, ends, places)
@@ -271,6 +275,21 @@ class _Transform:
                 return [step(source, work), *transforms(work, as_pairs(target))]
             return [*transforms(as_pairs(source), work), step(work, target)]
 
+    def _symmetric(self, problems: int, n: int, source: Slice, target: Slice) -> list[Step]:
+        """Real numbers, by way of as many complex ones."""
+        given, rows = Layout(n // 2 + 1, 0, 1), Layout(n, 0, 1)
+
+        def step(kind: str, first: Layout, source: Slice, target: Slice) -> Step:
+            operands = (problems, 1, n, n, *first, *rows, None, source, target)
+            return self._library(kind, problems * n, operands)
+
+        with self.memory(problems * n) as work:
+            return [
+                step(fft_plan.CHIRP_IRFFT, given, source, work),
+                *self._rows("fft", problems, n, 1, (n, n), (work, work)),
+                step(fft_plan.CHIRP_REAL, rows, work, target),
+            ]
+
     def _convolution(
         self,
         outer: int,
@@ -282,18 +301,20 @@ class _Transform:
     ) -> list[Step]:
         """A transform of any length: numbers times a chirp, convolved with its conjugate, times
         it."""
-        size, problems, dtype = fft_plan.chirp_length(n), outer * inner, self.real.numpy_dtype
-        chirp, spectrum = (
-            self.builder.table((name, n, inverse, self.real), partial(make, n, inverse, dtype))
-            for name, make in (
-                ("fft chirp", fft_plan.chirp), ("fft spectrum", fft_plan.chirp_spectrum)
-            )
-        )  # fmt: skip
+        size, problems, dtype = fft_plan.chirp_length(n), outer * inner, self.complex.numpy_dtype
+        numbers = cache(partial(fft_plan.chirp, n, inverse))
+
+        def table(name: str, make: Callable[[], np.ndarray]) -> Slice:
+            key = (f"fft {name}", n, inverse, self.complex)
+            return self.builder.table(key, lambda: make().astype(dtype))
+
+        chirp = table("chirp", numbers)
+        spectrum = table("spectrum", lambda: fft_plan.chirp_spectrum(numbers(), inverse))
         (source, target), (given, made) = places, ends
         rows = Layout(size * inner, size, 1)
 
-        def times(kind: str, numbers: tuple[int, ...], table: Slice, *places: Slice) -> Step:
-            operands = (outer, inner, *numbers, table, *places)
+        def times(kind: str, lengths: tuple[int, ...], table: Slice, *places: Slice) -> Step:
+            operands = (outer, inner, *lengths, table, *places)
             return self._library(kind, problems * size, operands)
 
         def transforms(work: Slice, inverse: int) -> list[Step]:
@@ -306,7 +327,7 @@ class _Transform:
                 *transforms(work, 0),
                 times(fft_plan.CHIRP_FFT, (size, size, *rows, *rows), spectrum, work, work),
                 *transforms(work, 1),
-                times(last, (n, made.count, *rows, *made.layout), chirp, work, target),
+                times(last, (n, made.length, *rows, *made.layout), chirp, work, target),
             ]
 
     def _library(self, kind: str, elements: int, operands: tuple[Any, ...]) -> Library:

@@ -382,45 +382,44 @@ def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
     times that of its lane. The first is the same for all lanes, unless a group straddles."""
     w, ty, ints = lanes.w, lanes.ty, lanes.index_ty
     short, real = Short(lanes), element(ty)
-    of_lanes = w.imul(k, LANE_ROOTS)
-    tables = w.imul("%n", LANE_ROOTS)
+    low_table = w.imul("%n", LANE_ROOTS)
+    high_table = w.iadd(low_table, 1 << LOW_BITS)
+    of_lanes = w.gep(real, "%rotations", w.imul(k, 2 * LANE_ROOTS))
 
     def near() -> list[str]:
         number = w.imul(places.first, k)
-        low = w.op("and", "i64", number, str((1 << LOW_BITS) - 1))
-        high = w.iadd(w.op("lshr", "i64", number, str(LOW_BITS)), 1 << LOW_BITS)
-        first = [w.imul(w.iadd(tables, each), 2) for each in (low, high)]
-        pairs = [
-            tuple(
-                w.splat(ty, w.load(real, w.gep(real, "%rotations", w.iadd(at, part))))
-                for part in (0, 1)
-            )
-            for at in first
-        ]
-        at = w.imul(of_lanes, 2)
-        lane = [
-            w.load(ty, w.gep(real, "%rotations", w.iadd(at, part * LANE_ROOTS))) for part in (0, 1)
-        ]
-        return [*short.times(short.times(*pairs), (lane[0], lane[1]))]
+        low = w.iadd(w.op("and", "i64", number, str((1 << LOW_BITS) - 1)), low_table)
+        high = w.iadd(w.op("lshr", "i64", number, str(LOW_BITS)), high_table)
+
+        def root(at: str) -> Pair:
+            first = w.imul(at, 2)
+            parts = (w.load(real, w.gep(real, "%rotations", w.iadd(first, p))) for p in (0, 1))
+            return w.splat(ty, next(parts)), w.splat(ty, next(parts))
+
+        lane = w.load(ty, of_lanes), w.load(ty, w.gep(real, of_lanes, LANE_ROOTS))
+        return [*short.times(short.times(root(low), root(high)), lane)]
 
     def anywhere() -> list[str]:
-        mask = const(ints, lanes.count - 1)
-        lane = w.op("and", ints, places.numbers, mask)
+        lane = w.op("and", ints, places.numbers, const(ints, lanes.count - 1))
         firsts = w.op("sub", ints, places.numbers, lane)
         number = w.op("mul", ints, firsts, lanes.everywhere(k))
         low = w.op("and", ints, number, const(ints, (1 << LOW_BITS) - 1))
         high = w.op("lshr", ints, number, const(ints, LOW_BITS))
-        high = w.op("add", ints, high, const(ints, 1 << LOW_BITS))
-        pairs = []
-        for index in (low, high):
-            index = w.op(
-                "shl", ints, w.op("add", ints, index, lanes.everywhere(tables)), const(ints, 1)
+
+        def root(table: str, index: str) -> Pair:
+            index = w.op("add", ints, index, lanes.everywhere(table))
+            index = w.op("shl", ints, index, const(ints, 1))
+            return (
+                w.gather(ty, "%rotations", ints, index),
+                w.gather(ty, w.gep(real, "%rotations", 1), ints, index),
             )
-            at = [w.gep(real, "%rotations", part) for part in (0, 1)]
-            pairs.append((w.gather(ty, at[0], ints, index), w.gather(ty, at[1], ints, index)))
-        start = w.gep(real, "%rotations", w.imul(of_lanes, 2))
-        parts = [w.gather(ty, w.gep(real, start, part * LANE_ROOTS), ints, lane) for part in (0, 1)]
-        return [*short.times(short.times(*pairs), (parts[0], parts[1]))]
+
+        both = short.times(root(low_table, low), root(high_table, high))
+        of_lane = (
+            w.gather(ty, of_lanes, ints, lane),
+            w.gather(ty, w.gep(real, of_lanes, LANE_ROOTS), ints, lane),
+        )
+        return [*short.times(both, of_lane)]
 
     root = w.if_else(places.aligned, [ty, ty], near, anywhere)
     return short.times(value, (root[0], root[1]))

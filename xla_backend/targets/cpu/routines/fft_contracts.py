@@ -15,7 +15,7 @@ from xla_backend.targets.cpu.routines.fft_plan import (
     CHIRP_IRFFT,
     CHIRP_NUMBERS,
     CHIRP_REAL,
-    CHIRP_RFFT,
+    CHIRPS,
     KINDS,
     NUMBERS,
     PAIRS_IRFFT,
@@ -104,20 +104,20 @@ def _run_chirp(kind: str, *operands: Any) -> None:
     if kind == CHIRP_IRFFT:
         values = np.where(mirrored, values.conj(), values)
         values = np.where(numbers == 0, values.real, values)
-    result = np.zeros((d["outer"], d["inner"], made), table.dtype)
-    result[..., : numbers.size] = values * table[: numbers.size]
+    result = np.zeros((d["outer"], d["inner"], made), np.result_type(values, np.complex64))
+    result[..., : numbers.size] = values if table is None else values * table[: numbers.size]
     places = rows * d["out_outer"] + columns * d["out_inner"] + np.arange(made) * d["out_step"]
     y[places] = result.real if kind == CHIRP_REAL else result
 
 
 def _run_pairs(kind: str, outer: int, n: int, half_turn: Array, x: Array, y: Array) -> None:
     given, made = (n + 1, n) if kind == PAIRS_IRFFT else (n, n + 1)
-    values = x[: outer * given].reshape(outer, given)
+    values = x[: outer * given].reshape(outer, given).astype(np.complex128)
     if kind == PAIRS_IRFFT:
         pairs = np.fft.irfft(values, 2 * n).view(np.complex128)
         result = np.fft.fft(pairs)
     else:
-        result = np.fft.rfft(np.fft.ifft(values.astype(np.complex128)).view(np.float64))
+        result = np.fft.rfft(np.fft.ifft(values).view(np.float64))
     y[: outer * made] = result.reshape(-1)
 
 
@@ -125,11 +125,12 @@ def _row_routines() -> list[Routine]:
     found = []
     for t in TYPES:
         real = REALS[t]
-        for kind in (CHIRP_FFT, CHIRP_RFFT, CHIRP_IRFFT, CHIRP_REAL):
+        for kind, types in CHIRPS.items():
+            source, target = types(t, real)
             arrays = (
-                Parameter("table", Kind.READ, t),
-                Parameter("x", Kind.READ, real if kind == CHIRP_RFFT else t),
-                Parameter("y", Kind.UPDATE, real if kind == CHIRP_REAL else t),
+                Parameter("table", Kind.READ, t, optional=True),
+                Parameter("x", Kind.READ, source),
+                Parameter("y", Kind.UPDATE, target),
             )
             in_place = (("y", "x"),) if kind == CHIRP_FFT else ()
             found.append(_of_rows(kind, t, CHIRP_NUMBERS, arrays, _run_chirp, in_place))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +22,11 @@ NUMBERS = (
 # What long transforms are besides (`fft_rows`).
 CHIRP_FFT, CHIRP_RFFT, CHIRP_IRFFT = "chirp_fft", "chirp_rfft", "chirp_irfft"
 CHIRP_REAL = "chirp_real"
+# Their kinds: the types of what they read and write, by those of complex and real numbers.
+CHIRPS: Mapping[str, Callable[[P, P], tuple[P, P]]] = {
+    CHIRP_FFT: lambda t, real: (t, t), CHIRP_RFFT: lambda t, real: (real, t),
+    CHIRP_IRFFT: lambda t, real: (t, t), CHIRP_REAL: lambda t, real: (t, real),
+}  # fmt: skip
 CHIRP_NUMBERS = (
     "outer", "inner", "given", "made", "in_outer", "in_inner", "in_step", "out_outer", "out_inner",
     "out_step",
@@ -43,6 +48,8 @@ LONGEST = 65536
 # as any vector has lanes; for the others there are tables of this many low and the other high bits.
 LANE_ROOTS = 16
 LOW_BITS = 10
+# Sines and cosines of more numbers take longer than products do.
+_FEW_ROOTS = 1 << 14
 # How much shorter than equal halves the second one may be.
 _UNEQUAL = 4
 # Over eight and a power of two: convolutions have such lengths.
@@ -181,27 +188,23 @@ def chirp_length(n: int) -> int:
     return next(each * eighth for each in (*_QUICK, 2 * _QUICK[0]) if each * eighth >= least)
 
 
-def chirp(n: int, inverse: int, dtype: np.dtype) -> np.ndarray:
+def chirp(n: int, inverse: int) -> np.ndarray:
     """exp(-pi i k^2 / n) for k < n, as complex numbers, or its conjugate. Of a product of two
     numbers half their squares and that of their difference make the root's number."""
-    return _chirp(n, inverse).astype(np.result_type(dtype, np.complex64))
+    squares = np.arange(n) ** 2 % (2 * n)
+    found = _roots(squares, 2 * n).view(np.complex128)[:, 0]
+    return found.conj() if inverse else found
 
 
-def chirp_spectrum(n: int, inverse: int, dtype: np.dtype) -> np.ndarray:
+def chirp_spectrum(chirp: np.ndarray, inverse: int) -> np.ndarray:
     """What a transform of `chirp_length` numbers is multiplied by: the transform of the conjugate,
     with those before the first at the end; of the inverse one over n."""
-    size, kernel = chirp_length(n), np.conj(_chirp(n, inverse))
+    n, kernel = chirp.size, np.conj(chirp)
+    size = chirp_length(n)
     both = np.zeros(size, np.complex128)
     both[:n] = kernel
     both[size - n + 1 :] = kernel[:0:-1]
-    found = np.fft.fft(both) / (n if inverse else 1)
-    return found.astype(np.result_type(dtype, np.complex64))
-
-
-def _chirp(n: int, inverse: int) -> np.ndarray:
-    squares = np.arange(n) ** 2 % (2 * n)
-    real, imaginary = _roots(squares, 2 * n).T
-    return real - 1j * imaginary if inverse else real + 1j * imaginary
+    return np.fft.fft(both) / (n if inverse else 1)
 
 
 def rotations(n: int, length: int, dtype: np.dtype) -> np.ndarray:
@@ -220,8 +223,20 @@ def half_turn(n: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _roots(numbers: np.ndarray, n: int) -> np.ndarray:
-    """[..., 2]: real and imaginary parts, rounded once: angles are of the first eighth."""
-    turn = numbers % n
+    """[..., 2]: real and imaginary parts of exp(-2 pi i p / n) for numbers p; rounded once, or of
+    many the products of two that are, off by a third more."""
+    numbers = numbers % n
+    if numbers.size <= _FEW_ROOTS:
+        return _rounded_roots(numbers, n)
+    bits = n.bit_length() // 2
+    low, high = np.arange(1 << bits), np.arange((n >> bits) + 1) << bits
+    tables = [_rounded_roots(each, n).view(np.complex128).reshape(-1) for each in (low, high)]
+    found = tables[0][numbers & low[-1]] * tables[1][numbers >> bits]
+    return found[..., None].view(np.float64)
+
+
+def _rounded_roots(turn: np.ndarray, n: int) -> np.ndarray:
+    """Rounded once: angles are of the first eighth. `turn` is below n."""
     eighth, rest = np.divmod(8 * turn, n)  # rest / (8 n) of a turn lies behind an eighth of it
     flip = eighth % 2 == 1
     angle = 2 * np.pi * np.where(flip, n - rest, rest) / (8 * n)

@@ -24,11 +24,9 @@ from xla_backend.llvm.types import const, element
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.routines.fft_passes import Pair, Short
 from xla_backend.targets.cpu.routines.fft_plan import (
-    CHIRP_FFT,
     CHIRP_IRFFT,
     CHIRP_NUMBERS,
-    CHIRP_REAL,
-    CHIRP_RFFT,
+    CHIRPS,
     PAIRS_IRFFT,
     PAIRS_NUMBERS,
     PAIRS_RFFT,
@@ -82,9 +80,7 @@ class _Chirp:
         w = self.w = lanes.w
         self.kind, self.lanes, self.ty = kind, lanes, lanes.ty
         self.real = element(lanes.ty)
-        reals = REALS[lanes.t]
-        self.source = reals if kind == CHIRP_RFFT else lanes.t
-        self.target = reals if kind == CHIRP_REAL else lanes.t
+        self.source, self.target = CHIRPS[kind](lanes.t, REALS[lanes.t])
         outer = w.op("udiv", "i64", row, "%inner")
         inner = w.isub(row, w.imul(outer, "%inner"))
         self.x, self.y = (
@@ -106,8 +102,15 @@ class _Chirp:
 
         def way(load: Callable[..., Pair], store: Callable[..., None]) -> Callable[[], list[str]]:
             def product(k: str, mask: str | None) -> None:
-                root = elemental.load(w, self.lanes.t, self.lanes.count, "%table", k, mask)
-                store(k, mask, Short(self.lanes).times(load(k, mask), root))
+                value = load(k, mask)
+
+                def times() -> list[str]:
+                    root = elemental.load(w, self.lanes.t, self.lanes.count, "%table", k, mask)
+                    return [*Short(self.lanes).times(value, root)]
+
+                is_given = w.cmp("ne", "ptr", "%table", "null")
+                real, imaginary = w.if_else(is_given, [self.ty] * 2, times, lambda: [*value])
+                store(k, mask, (real, imaginary))
 
             def nothing(k: str, mask: str | None) -> None:
                 zero = const(self.ty, 0.0)
@@ -304,7 +307,7 @@ def register() -> None:
     """Declares them for every element type."""
     chirps = {
         kind: _routine(CHIRP_NUMBERS, "table", _chirp_problems, partial(_chirp, kind))
-        for kind in (CHIRP_FFT, CHIRP_RFFT, CHIRP_IRFFT, CHIRP_REAL)
+        for kind in CHIRPS
     }
     pairs = {
         kind: _routine(PAIRS_NUMBERS, "half_turn", _pairs_problems, partial(_pairs, kind))

@@ -342,3 +342,30 @@ def test_fft(t, n):
             for seed, end in enumerate(ends)
         )
         check(f"{kind}_{t}", [*numbers, *tables, given, made])
+
+
+@pytest.mark.parametrize("kind", [*fft_plan.CHIRPS])
+@pytest.mark.parametrize("t", fft_plan.TYPES, ids=str)
+def test_chirps(t, kind):
+    """Rows one behind the other and apart, shorter and longer than what is made, and over several
+    segments; with a table and without."""
+    source, target = fft_plan.CHIRPS[kind](t, matrix_facts.REALS[t])
+    for (outer, inner, given, made), turned in itertools.product(
+        [(3, 1, 21, 40), (2, 3, 37, 19), (1, 2, 1500, 2600)], (False, True)
+    ):
+        longest = max(given, made)
+        rows, columns = (inner * longest, longest, 1), (inner * longest, 1, inner)
+        for ends in ((rows, rows), (rows, columns), (columns, rows)):
+            size = outer * inner * longest
+            table = draw(t, longest, 2) if turned else None
+            numbers = [outer, inner, given, made, *ends[0], *ends[1]]
+            check(f"{kind}_{t}", [*numbers, table, draw(source, size), draw(target, size, 1)])
+
+
+@pytest.mark.parametrize("n", [2, 9, 128, 1500])
+@pytest.mark.parametrize("t", fft_plan.TYPES, ids=str)
+def test_pairs_of_transforms(t, n):
+    half_turn = fft_plan.half_turn(2 * n, matrix_facts.REALS[t].numpy_dtype).reshape(-1)
+    ends = draw(t, 3 * n), draw(t, 3 * (n + 1), 1)
+    check(f"pairs_rfft_{t}", [3, n, half_turn, *ends])
+    check(f"pairs_irfft_{t}", [3, n, half_turn, *ends[::-1]])
