@@ -219,4 +219,4 @@ def _by_intervals(w: FunctionWriter, ty: str, a: str) -> str:
     total = others[-1]
     for each in (*others[-2::-1], first):
         total = w.fma(ty, total, t, each)
-    return pick(w, ty, fcmp(w, ty, "ogt", a, _LAST_F32), 1.0, total)
+    return pick(w, ty, fcmp(w, ty, "oge", a, _LAST_F32), 1.0, total)
