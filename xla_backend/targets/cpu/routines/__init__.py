@@ -66,6 +66,9 @@ fft_rows void pyjax_chirp_fft_<t>(...), pyjax_chirp_rfft_<t>, pyjax_chirp_irfft_
 small_matrices
          void pyjax_cholesky_<t>(...), pyjax_lu_<t>, pyjax_triangular_<t>      see there
 
+tridiagonal
+         void pyjax_tridiagonal_<t>(...)                                       see there
+
 small_eigen, small_reflectors, small_singular
          void pyjax_eigh_<t>(...), pyjax_geqrf_<t>, pyjax_orgqr_<t>, pyjax_ormqr_<t>, pyjax_svd_<t>
 """

@@ -18,7 +18,7 @@ from xla_backend.program.routines import Routine
 _KINDS = {
     "fft_contracts": "chirp fft irfft packed pairs rfft",
     "lapack_contracts": "lapack",
-    "matrix_contracts": "cholesky eigh geqrf lu orgqr ormqr svd triangular",
+    "matrix_contracts": "cholesky eigh geqrf lu orgqr ormqr svd triangular tridiagonal",
     "product_contracts": "conv gemm",
     "random_contracts": "rng",
     "row_contracts": (

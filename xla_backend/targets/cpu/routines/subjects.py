@@ -40,6 +40,7 @@ from xla_backend.targets.cpu.routines import (
     threaded_updates,
     transpose_shuffles,
     transposes,
+    tridiagonal,
     workspace,
 )
 
@@ -69,6 +70,7 @@ _SUBJECTS = (
     lapack,
     transpose_shuffles,
     transposes,
+    tridiagonal,
     workspace,
     threaded,
     threaded_elementwise,

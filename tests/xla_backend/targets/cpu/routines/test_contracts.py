@@ -311,6 +311,33 @@ def test_values_without_vectors(t):
     check(f"eigh_{t}", [batches, n, 1, nan, draw(t, nan.size, 4), values, info])
 
 
+@pytest.mark.parametrize(
+    "batches, n, sides", [(1, 1, 1), (1, 40, 2), (3, 17, 1), (5, 9, 7), (40, 30, 1)]
+)
+@pytest.mark.parametrize("t", matrix_facts.TYPES, ids=str)
+def test_tridiagonal(t, batches, n, sides):
+    """Numbers that are not there may be anything; a system without a solution is told."""
+    size = batches * n
+    lower, middle, upper = (draw(t, size, seed).reshape(batches, n) for seed in range(3))
+    middle[:, ::2] += 3  # every other row changes places
+    lower[:, 0], upper[:, -1] = np.nan, np.inf
+    b = draw(t, size * sides, 3)
+    bands = [each.reshape(-1) for each in (lower, middle, upper)]
+    x, info = np.zeros_like(b), np.full(batches, -1, np.int32)
+    check(f"tridiagonal_{t}", [batches, n, sides, *bands, b, x, info])
+
+
+@pytest.mark.parametrize("t", matrix_facts.TYPES, ids=str)
+def test_tridiagonal_without_a_solution(t):
+    n, size = 5, 15
+    lower, middle, upper = draw(t, size, 1), draw(t, size, 2) + 3, draw(t, size, 3)
+    lower[n + 2 : n + 4] = middle[n + 2] = 0  # of the second of three
+    native = [3, n, 1, lower, middle, upper, draw(t, size, 4), np.zeros_like(lower)]
+    info = np.full(3, -1, np.int32)
+    call_native(ROUTINES[f"tridiagonal_{t}"], [*native, info], "")
+    assert info.tolist() == [0, 3, 0]
+
+
 @pytest.mark.parametrize("n", [12, 34, 142])
 @pytest.mark.parametrize("t", fft_plan.TYPES, ids=str)
 def test_fft(t, n):
