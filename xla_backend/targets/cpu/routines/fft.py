@@ -106,10 +106,7 @@ class _Places:
             w.imul(w.iadd(w.imul(outer, far), w.imul(self.first, near)), size)
             for far, near, size in steps
         ]
-        self._whole = w.cmp("sle", "i64", w.iadd(self.first, lanes.count), "%inner")
-        # Whether the lanes are those of one vector of all problems.
-        rest = w.op("and", "i64", self.first, str(lanes.count - 1))
-        self.aligned = w.op("and", "i1", self._whole, w.cmp("eq", "i64", rest, "0"))
+        self.whole = w.cmp("sle", "i64", w.iadd(self.first, lanes.count), "%inner")
 
     def row(self, array: str, which: int, lane: str) -> str:
         """Where a lane's problem begins, in the operand (0) or the result (1)."""
@@ -120,7 +117,7 @@ class _Places:
     def together(self, distance: str) -> str:
         """Whether the lanes lie one behind the other."""
         near = self.w.cmp("eq", "i64", distance, "1")
-        return self.w.op("and", "i1", near, self._whole)
+        return self.w.op("and", "i1", near, self.whole)
 
 
 class _Group:
@@ -378,32 +375,50 @@ def _emit_turn(t: P, module: ModuleWriter) -> None:
 
 
 def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
-    """Times the root whose number is the problem's times k: that of the first problem of its vector
-    times that of its lane. The first is the same for all lanes, unless a group straddles."""
+    """Times the root whose number is the problem's times k: that of the first problem of its block
+    times that of its place there. Neighbours, in one block or two, have few of the first ones."""
     w, ty, ints = lanes.w, lanes.ty, lanes.index_ty
     short, real = Short(lanes), element(ty)
-    low_table = w.imul("%n", LANE_ROOTS)
+    low_table = w.imul("%n", 2 * LANE_ROOTS)
     high_table = w.iadd(low_table, 1 << LOW_BITS)
-    of_lanes = w.gep(real, "%rotations", w.imul(k, 2 * LANE_ROOTS))
+    of_lanes = w.gep(real, "%rotations", w.imul(k, 4 * LANE_ROOTS))
+    low_mask = (1 << LOW_BITS) - 1
 
     def near() -> list[str]:
-        number = w.imul(places.first, k)
-        low = w.iadd(w.op("and", "i64", number, str((1 << LOW_BITS) - 1)), low_table)
-        high = w.iadd(w.op("lshr", "i64", number, str(LOW_BITS)), high_table)
+        def root(first: str) -> Pair:
+            number = w.imul(first, k)
+            low = w.iadd(w.op("and", "i64", number, str(low_mask)), low_table)
+            high = w.iadd(w.op("lshr", "i64", number, str(LOW_BITS)), high_table)
+            parts = [
+                w.splat(ty, w.load(real, w.gep(real, "%rotations", w.iadd(w.imul(at, 2), part))))
+                for at in (low, high)
+                for part in (0, 1)
+            ]
+            return short.times((parts[0], parts[1]), (parts[2], parts[3]))
 
-        def root(at: str) -> Pair:
-            first = w.imul(at, 2)
-            parts = (w.load(real, w.gep(real, "%rotations", w.iadd(first, p))) for p in (0, 1))
-            return w.splat(ty, next(parts)), w.splat(ty, next(parts))
+        begin = w.op("and", "i64", places.first, str(LANE_ROOTS - 1))
+        block = w.isub(places.first, begin)
+        here = root(block)
 
-        lane = w.load(ty, of_lanes), w.load(ty, w.gep(real, of_lanes, LANE_ROOTS))
-        return [*short.times(short.times(root(low), root(high)), lane)]
+        def next_block() -> list[str]:
+            other = root(w.iadd(block, LANE_ROOTS))
+            end = lanes.everywhere(w.isub(str(LANE_ROOTS), begin))
+            mine = w.cmp("slt", ints, lanes.ones, end)
+            return [w.select(mine, ty, a, b) for a, b in zip(here, other)]
+
+        aligned = w.cmp("eq", "i64", begin, "0")
+        both = w.if_else(aligned, [ty, ty], lambda: [*here], next_block)
+        lane = [
+            w.load(ty, w.gep(real, of_lanes, w.iadd(begin, part * 2 * LANE_ROOTS)))
+            for part in (0, 1)
+        ]
+        return [*short.times((both[0], both[1]), (lane[0], lane[1]))]
 
     def anywhere() -> list[str]:
-        lane = w.op("and", ints, places.numbers, const(ints, lanes.count - 1))
-        firsts = w.op("sub", ints, places.numbers, lane)
-        number = w.op("mul", ints, firsts, lanes.everywhere(k))
-        low = w.op("and", ints, number, const(ints, (1 << LOW_BITS) - 1))
+        lane = w.op("and", ints, places.numbers, const(ints, LANE_ROOTS - 1))
+        number = w.op("sub", ints, places.numbers, lane)
+        number = w.op("mul", ints, number, lanes.everywhere(k))
+        low = w.op("and", ints, number, const(ints, low_mask))
         high = w.op("lshr", ints, number, const(ints, LOW_BITS))
 
         def root(table: str, index: str) -> Pair:
@@ -417,12 +432,12 @@ def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
         both = short.times(root(low_table, low), root(high_table, high))
         of_lane = (
             w.gather(ty, of_lanes, ints, lane),
-            w.gather(ty, w.gep(real, of_lanes, LANE_ROOTS), ints, lane),
+            w.gather(ty, w.gep(real, of_lanes, 2 * LANE_ROOTS), ints, lane),
         )
         return [*short.times(both, of_lane)]
 
-    root = w.if_else(places.aligned, [ty, ty], near, anywhere)
-    return short.times(value, (root[0], root[1]))
+    found = w.if_else(places.whole, [ty, ty], near, anywhere)
+    return short.times(value, (found[0], found[1]))
 
 
 def _emit(kind: str, t: P, form: Form, module: ModuleWriter) -> None:

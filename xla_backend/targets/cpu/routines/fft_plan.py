@@ -44,8 +44,8 @@ LARGEST_FACTOR = 4096
 # cache, and it still takes half as long as two axes, which go through memory twice; of 65,536 they
 # still fit into the third one.
 LONGEST = 65536
-# Roots of a product of two indices: of the second one this many neighbours are in a table, as many
-# as any vector has lanes; for the others there are tables of this many low and the other high bits.
+# Roots of a product of two indices: of the second one places in a block of so many, as any vector
+# has lanes, are in a table; for blocks there are tables of this many low and the other high bits.
 LANE_ROOTS = 16
 LOW_BITS = 10
 # Sines and cosines of more numbers take longer than products do.
@@ -208,9 +208,10 @@ def chirp_spectrum(chirp: np.ndarray, inverse: int) -> np.ndarray:
 
 
 def rotations(n: int, length: int, dtype: np.dtype) -> np.ndarray:
-    """exp(-2 pi i p / n). For each k below the length of a transform those of k times the lanes of
-    any vector, real parts first; then those of the low bits of p, and of the high ones."""
-    lanes = _roots(np.outer(np.arange(length), np.arange(LANE_ROOTS)), n)
+    """exp(-2 pi i p / n). For each k below the length of a transform those of k times the places of
+    a block, twice, real parts first; then those of the low bits of p, and of the high ones."""
+    places = np.tile(np.arange(LANE_ROOTS), 2)
+    lanes = _roots(np.outer(np.arange(length), places), n)
     low = np.arange(1 << LOW_BITS)
     high = np.arange(-(-n >> LOW_BITS) + 1) << LOW_BITS
     both = np.concatenate([_roots(low, n), _roots(high, n)])
