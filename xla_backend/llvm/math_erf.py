@@ -1,13 +1,17 @@
 """erf for f32 and f64 lanes.
 
+f32, where registers permute tables: erf(c) + t S(t) for |x| = c + t, c the nearest multiple of a
+quarter; up to 1/8 x + x S(x). From 3.875 on it is 1. Elsewhere
+
 |x| < 1: x + x P(x^2). Beyond: 1 - e^Q with Q a polynomial for log(erfc); the fits weigh the error
 by erfc, which is what reaches the result. |x| >= 4 (f32) or 6 (f64) gives 1.
 """
 
 from __future__ import annotations
 
-from xla_backend.llvm.math_basics import copysign, fabs, fcmp, horner, pick
+from xla_backend.llvm.math_basics import bits, copysign, fabs, fcmp, fmt, horner, pick
 from xla_backend.llvm.math_exp import exp
+from xla_backend.llvm.registers import lookup, permutes_tables
 from xla_backend.llvm.types import bits_of, const
 from xla_backend.llvm.writer import FunctionWriter
 
@@ -72,10 +76,125 @@ _BIG_F64 = (
     2.2466839392337528e-14,
 )
 
+# For each quarter: erf there (0 at 0), and coefficients of S.
+_INTERVALS_F32 = (
+    (
+        0.0,
+        0.27632638812065125,
+        0.5204998850822449,
+        0.7111556529998779,
+        0.8427007794380188,
+        0.9229001402854919,
+        0.9661051630973816,
+        0.9866716861724854,
+        0.9953222870826721,
+        0.9985373020172119,
+        0.9995930194854736,
+        0.9998993873596191,
+        0.9999778866767883,
+        0.9999957084655762,
+        0.9999992847442627,
+        0.9999998807907104,
+    ),
+    (
+        0.12837916612625122,
+        1.060014247894287,
+        0.8787826895713806,
+        0.6429310441017151,
+        0.41510748863220215,
+        0.23652112483978271,
+        0.11893028765916824,
+        0.05277499556541443,
+        0.02066698484122753,
+        0.00714231887832284,
+        0.002178284339606762,
+        0.0005862772231921554,
+        0.00013925305393058807,
+        2.9189024644438177e-05,
+        5.399426754593151e-06,
+        8.814321859063057e-07,
+    ),
+    (
+        3.276712732258602e-07,
+        -0.2649989426136017,
+        -0.43938860297203064,
+        -0.4822046160697937,
+        -0.41510117053985596,
+        -0.2956598401069641,
+        -0.17840608954429626,
+        -0.09236490726470947,
+        -0.041345253586769104,
+        -0.01607932522892952,
+        -0.0054308753460645676,
+        -0.0016167787835001945,
+        -0.00040605757385492325,
+        -0.00010055193706648424,
+        -3.305130303488113e-05,
+        -5.143986072653206e-07,
+    ),
+    (
+        -0.3761444389820099,
+        -0.30919453501701355,
+        -0.14649607241153717,
+        0.02679057978093624,
+        0.1383688896894455,
+        0.16753490269184113,
+        0.13875283300876617,
+        0.09015804529190063,
+        0.048223476856946945,
+        0.02172466553747654,
+        0.008350003510713577,
+        0.0027603127527981997,
+        0.0007890526321716607,
+        0.000195788947166875,
+        4.228835314279422e-05,
+        7.967611054482404e-06,
+    ),
+    (
+        0.0003300685784779489,
+        0.12608839571475983,
+        0.1821409910917282,
+        0.15067113935947418,
+        0.06885094940662384,
+        -0.005288620479404926,
+        -0.0436161570250988,
+        -0.047408126294612885,
+        -0.033716291189193726,
+        -0.018546471372246742,
+        -0.009614238515496254,
+        -0.0029953934717923403,
+        -0.0018038583220914006,
+        7.280454883584753e-05,
+        0.0008356446051038802,
+        -0.0001925258693518117,
+    ),
+    (
+        0.11076369136571884,
+        0.08089941740036011,
+        0.009134952910244465,
+        -0.052967119961977005,
+        -0.06889457255601883,
+        -0.04707685485482216,
+        -0.014986622147262096,
+        0.006482723634690046,
+        0.013005676679313183,
+        0.010640543885529041,
+        0.0061308215372264385,
+        0.002770844381302595,
+        0.001025717006996274,
+        0.00031779162236489356,
+        8.348741539521143e-05,
+        1.875511406979058e-05,
+    ),
+)
+_LAST_F32 = 3.875
+
 
 def erf(w: FunctionWriter, ty: str, x: str) -> str:
     single = bits_of(ty) == 32
     a = fabs(w, ty, x)
+    if single and permutes_tables(w.target):
+        return copysign(w, ty, _by_intervals(w, ty, a), x)
     z = w.op("fmul", ty, x, x)
     small = w.fma(ty, a, horner(w, ty, z, _SMALL_F32 if single else _SMALL_F64), a)
     limit = 4.0 if single else 6.0
@@ -87,3 +206,17 @@ def erf(w: FunctionWriter, ty: str, x: str) -> str:
     big = w.op("fsub", ty, const(ty, 1.0), exp(w, ty, log_erfc))
     result = w.select(fcmp(w, ty, "olt", a, 1.0), ty, small, big)
     return copysign(w, ty, result, x)
+
+
+def _by_intervals(w: FunctionWriter, ty: str, a: str) -> str:
+    magic = const(ty, fmt(ty).magic / 4)
+    shifted = w.op("fadd", ty, a, magic)
+    quarters = bits(w, ty, shifted)
+    t = w.op("fsub", ty, a, w.op("fsub", ty, shifted, magic))
+    first, *others = (lookup(w, ty, table, quarters) for table in _INTERVALS_F32)
+    # The least numbers need a relative error: x is exact, and so is 0 + t.
+    first = w.select(fcmp(w, ty, "ule", a, 0.125), ty, a, first)
+    total = others[-1]
+    for each in (*others[-2::-1], first):
+        total = w.fma(ty, total, t, each)
+    return pick(w, ty, fcmp(w, ty, "oge", a, _LAST_F32), 1.0, total)

@@ -22,6 +22,7 @@ from xla_backend.llvm.math_basics import (
     pick,
     power_of_two,
 )
+from xla_backend.llvm.target import TargetInfo
 from xla_backend.llvm.types import bits_of, const, element, int_of, lanes, vector, vector_const
 from xla_backend.llvm.writer import FunctionWriter
 
@@ -136,6 +137,11 @@ def _apart(w: FunctionWriter, name: str, how: str, register: str, value: str) ->
         f"{every} -1, i32 {CURRENT_ROUNDING})",
         value,
     )
+
+
+def permutes_tables(target: TargetInfo) -> bool:
+    """Whether a machine looks up floats of a small table in registers."""
+    return target.is_x86 and (target.vector_bits == _WIDTH or target.masks_by_sign)
 
 
 def lookup(w: FunctionWriter, ty: str, table: Sequence[float], index: str) -> str:

@@ -20,6 +20,8 @@ _TINY_SIDE = 4
 _SHORT_ROW = 32
 # Rows of so many elements are added up without gathers, a row or an element in each lane.
 _IN_LANES = frozenset({*range(2, 11), 12, 16, 24, 32})
+# What an array that is computed may be computed of.
+_IN_MEMORY = frozenset({Opcode.PARAMETER, Opcode.CONSTANT, Opcode.IOTA, Opcode.GET_TUPLE_ELEMENT})
 # So many vectors of at most so many components, times one matrix.
 _LONG_SIDE = 256
 
@@ -159,6 +161,42 @@ def _short_rows_by_a_vector(node: Instruction) -> Instruction | None:
     return sums_of_rows(node) if rows == tuple(range(matrix.shape.rank)) else None
 
 
+def _computed_matrix_by_a_vector(node: Instruction) -> Instruction | None:
+    """A matrix that is computed of much less than it is, such as one of narrower numbers with
+    scales, times a vector: a sum, so that the matrix never is in memory."""
+    sizes = dot_sizes(node)
+    if (sizes.m == 1) == (sizes.n == 1) or sizes.k <= _SHORT_ROW or not sums_as_a_reduce(node):
+        return None
+    vector = 1 if sizes.n == 1 else 0
+    matrix, groups = node.operands[1 - vector], operand_dimensions(node)[1 - vector]
+    if not _is_computed_of_less(matrix):
+        return None
+    in_memory = tuple(range(matrix.shape.rank))
+    if (*groups.batch, *groups.free, *groups.contracting) == in_memory:
+        return sums_of_rows(node)
+    if (*groups.batch, *groups.contracting, *groups.free) == in_memory:
+        return _sums(node, along_rows=False)
+    return None
+
+
+def _is_computed_of_less(matrix: Instruction) -> bool:
+    """Whether elementwise operations, which nobody else reads, compute an array of arrays with at
+    most half its bytes."""
+    nbytes, stack, seen = 0, [matrix], {matrix}
+    while stack:
+        node = stack.pop()
+        if node.opcode in _IN_MEMORY and node is not matrix:
+            nbytes += node.shape.byte_size
+        elif node.opcode is Opcode.BROADCAST:
+            nbytes += node.operands[0].shape.byte_size
+        elif node.opcode.is_elementwise and not node.called and len(node.users) == 1:
+            stack += [operand for operand in node.operands if operand not in seen]
+            seen.update(node.operands)
+        else:
+            return False
+    return 2 * nbytes <= matrix.shape.byte_size
+
+
 def sums_of_rows(node: Instruction) -> Instruction:
     """Matrices times a vector each: sums of the rows of a product."""
     return _sums(node, along_rows=True)
@@ -204,7 +242,8 @@ class DotStrengthReduction(RuleTablePass):
       hundreds of vectors of at most four components and a matrix of as many, or of hundreds of
       vectors of up to ten, 12, 16, 24 or 32 components and one, or of eight or more
       matrices with rows (which are summed) of up to 32 elements in memory row by row, or of up to
-      32 by 32 column by column, and a vector each.
+      32 by 32 column by column, and a vector each, or of a matrix that elementwise operations
+      compute of at most half its bytes and a vector.
     """
 
     name = "dot-strength-reduction"
@@ -216,6 +255,7 @@ class DotStrengthReduction(RuleTablePass):
             _tiny_products,
             _small_matrices_by_vectors,
             _short_rows_by_a_vector,
+            _computed_matrix_by_a_vector,
         )
     }
 

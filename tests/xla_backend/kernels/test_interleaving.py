@@ -27,6 +27,14 @@ STACKED = {
         "ROOT r = c64[50,2] concatenate(a, n), dimensions={1}",
         "out0[4*i : 4*i + 4] = ",
     ),
+    "with a constant of the second alone": (
+        "x = u8[50] parameter(0)\nthree = u8[] constant(3)\nfour = u8[] constant(4)\n"
+        "b3 = u8[50] broadcast(three), dimensions={}\nb4 = u8[50] broadcast(four), dimensions={}\n"
+        "s = u8[50] and(x, b3)\nd = u8[50] shift-right-logical(x, b4)\n"
+        "a = u8[50,1] reshape(s)\nb = u8[50,1] reshape(d)\n"
+        "ROOT r = u8[50,2] concatenate(a, b), dimensions={1}",
+        "out0[2*i : 2*i + 2] = ",
+    ),
     "rows": (
         "x = f32[5,8] parameter(0)\ny = f32[8] parameter(1)\n"
         "w = f32[5,8] broadcast(y), dimensions={1}\n"

@@ -39,6 +39,21 @@ CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
         " ROOT r = s32[3,4,5] dot(p, q), lhs_batch_dims={0,1}, rhs_batch_dims={0,1},"
         " lhs_contracting_dims={2}, rhs_contracting_dims={3}",
     ),
+    "a matrix of narrower numbers with scales by a vector": (
+        DotStrengthReduction,
+        "p = s8[40,100] parameter(0)\n q = f32[40] parameter(1)\n v = f32[100] parameter(2)\n"
+        " c = f32[40,100] convert(p)\n s = f32[40,100] broadcast(q), dimensions={0}\n"
+        " m = f32[40,100] multiply(c, s)\n"
+        " // CHECK: reduce(\n // CHECK-NOT: dot(\n"
+        " ROOT r = f32[40] dot(m, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a vector by a matrix of narrower numbers": (
+        DotStrengthReduction,
+        "p = bf16[100,40] parameter(0)\n v = f32[100] parameter(1)\n"
+        " c = f32[100,40] convert(p)\n"
+        " // CHECK: reduce({{.*}}), dimensions={0}\n // CHECK-NOT: dot(\n"
+        " ROOT r = f32[40] dot(v, c), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    ),
     "outer product": (
         DotStrengthReduction,
         "p = s32[3,1] parameter(0)\n q = s32[1,4] parameter(1)\n"
@@ -305,6 +320,23 @@ KEPT: dict[str, tuple[Callable[[], HloPass], str]] = {
         "p = f32[9,12,100] parameter(0)\n q = f32[9,100] parameter(1)\n"
         " ROOT r = f32[9,12] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0},"
         " lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+    ),
+    "a matrix that something else needs, too": (
+        DotStrengthReduction,
+        "p = s8[40,100] parameter(0)\n v = f32[100] parameter(1)\n c = f32[40,100] convert(p)\n"
+        " d = f32[40] dot(c, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = (f32[40], f32[40,100]) tuple(d, c)",
+    ),
+    "a matrix that is computed of as much": (
+        DotStrengthReduction,
+        "p = f32[40,100] parameter(0)\n v = f32[100] parameter(1)\n c = f32[40,100] tanh(p)\n"
+        " ROOT r = f32[40] dot(c, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
+    "a matrix that is put together": (
+        DotStrengthReduction,
+        "p = s8[40,50] parameter(0)\n v = f32[100] parameter(1)\n"
+        " j = s8[40,100] concatenate(p, p), dimensions={1}\n c = f32[40,100] convert(j)\n"
+        " ROOT r = f32[40] dot(c, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
     "a few products of tiny matrices": (
         DotStrengthReduction,

@@ -102,9 +102,9 @@ BODIES = {
     "scan": """x = f32[4,6] parameter(0)
       z = f32[] constant(0)
       ROOT r = f32[4,6] reduce-window(x, z), window={size=1x6 pad=0_0x5_0}, to_apply=add""",
-    # Lengths with a prime factor above 4096 are SciPy's.
-    "host": """x = f32[2,4099] parameter(0)
-      ROOT f = c64[2,2050] fft(x), fft_type=RFFT, fft_length={4099}""",
+    # Matrices of half precision are LAPACK's, by way of float32.
+    "host": """x = f16[2,4,4] parameter(0)
+      ROOT f = f16[2,4,4] cholesky(x), lower=true""",
     "random": """s = u64[2] rng-get-and-update-state(), delta=5
       t = u64[2] rng-get-and-update-state(), delta=7
       ROOT r = (u64[2], u64[2]) tuple(s, t)""",

@@ -18,7 +18,7 @@ LINES = {
     "product": ["library gemm_f32(M=4, N=5, K=6, A=arg0 f32[4,6], rsA=6, csA=1, B=arg1 f32[6,5]"],
     "product-epilogue": ["C=out0 f32[4,17]", "tanh_fusion(", "arg2 f32[17]", "weight="],
     "sort-by-difference": ["library merge_argsort(less=", "work=scratch["],
-    "host": ["host fft(arg0 f32[2,4099]) -> (out0 c64[2,2050]) FftAttributes("],
+    "host": ["host cholesky(arg0 f16[2,4,4]) -> (out0 f16[2,4,4]) CholeskyAttributes("],
     "random": ["state0: u64[1]", "library rng_state(state=state0 u64[1], out=", "delta=7"],
     "constant": ["const0: s32[3]", "copy out0 s32[3] <- const0"],
 }

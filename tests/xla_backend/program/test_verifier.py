@@ -164,7 +164,7 @@ def test_epilogues_get_their_buffers():
 def test_a_host_function_of_an_opcode_is_no_custom_call():
     found, _ = sample("host")
     (step,) = found.program.steps
-    assert isinstance(step, Host) and step.target is Opcode.FFT
+    assert isinstance(step, Host) and step.target is Opcode.CHOLESKY
 
 
 def test_a_routine_overwrites_an_operand_only_where_its_contract_says_so():

@@ -42,10 +42,11 @@ _MOST_VALUES = 12
 
 def interleave(kernel: Kernel) -> bool:
     """Join the nests of a kernel that fill rows of a few elements together. True iff any were."""
-    stages: list[Statement] = []
     if sum(isinstance(s, Loop) for s in kernel.stages) < 2:
         return False
-    rest = list(kernel.stages)
+    # A constant that only a later nest has lies between it and the one before.
+    stages: list[Statement] = [s for s in kernel.stages if isinstance(s, Constant)]
+    rest = [s for s in kernel.stages if not isinstance(s, Constant)]
     while rest:
         count = _together(rest)
         if count > 1:

@@ -38,6 +38,7 @@ from xla_backend.targets.cpu.routines.matrix_facts import (
     MOST_ROWS,
     RIGHT,
     TRANSPOSED,
+    TYPES,
     UNIT,
     work_elements,
 )
@@ -46,6 +47,8 @@ from xla_backend.targets.cpu.routines.singular_plan import TYPES as SINGULAR_TYP
 from xla_backend.targets.cpu.rules import RULES
 
 _PRODUCTS_PER_CYCLE = 16.0
+_TRIDIAGONAL_CYCLES = 10  # of a row
+_LARGEST_SYSTEM = 1 << 25  # places of lanes are numbers of 32 bits
 Options = Mapping[str, int]
 Shapes = Sequence[Shape]
 # The numbers of a routine behind the count of problems; None: it has no such variant.
@@ -124,7 +127,7 @@ def _custom_call(builder: ProgramBuilder, node: Instruction) -> Sequence[Step]:
         return HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
     if name == "trsm":
         return triangular_step(builder, node, _trsm_flags(options))
-    ways = _small_step, _large_step, _singular_step, _lapack_step
+    ways = _tridiagonal_step, _small_step, _large_step, _singular_step, _lapack_step
     steps = next((found for way in ways if (found := way(builder, node, name, options))), None)
     return steps or HOST_RULES[Opcode.CUSTOM_CALL](builder, node)
 
@@ -206,6 +209,25 @@ def _large_step(
     areas = builder.scratch(first), builder.scratch(second, aligned(first.byte_size))
     cycles = batches * work / _PRODUCTS_PER_CYCLE
     return [Library(node.name, cycles, routine, (batches, *numbers, tasks, *arrays, *areas))]
+
+
+def _tridiagonal_step(
+    builder: ProgramBuilder, node: Instruction, name: str, options: Options
+) -> list[Step]:
+    """By our own elimination, unless somebody reads the factors."""
+    if name != "gtsv" or {0, 1, 2} & {*read_leaves(node)}:
+        return []
+    x, info = node.shape.flatten()[-2:]
+    type, (*batch, n, sides) = x.element_type, x.dimensions
+    operands = [operand.shape.element_type for operand in node.operands]
+    if type not in TYPES or {*operands} != {type} or info.element_type is not PrimitiveType.S32:
+        return []
+    if n * sides > _LARGEST_SYSTEM:
+        return []
+    arrays = [*map(builder.slice, node.operands), *(builder.slice(node, k) for k in (3, 4))]
+    numbers = (math.prod(batch), n, sides)
+    cycles = float(_TRIDIAGONAL_CYCLES * math.prod(numbers))
+    return [Library(node.name, cycles, f"tridiagonal_{type}", (*numbers, *arrays))]
 
 
 def _needed(

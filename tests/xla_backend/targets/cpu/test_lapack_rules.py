@@ -248,3 +248,32 @@ def test_openblas_has_one_thread_inside_and_its_own_number_after():
     assert seen == [1, 1, 1]
     np.testing.assert_array_equal(factor, np.sqrt(a))
     np.testing.assert_array_equal(info, 0)
+
+
+TRIDIAGONAL = """HloModule m
+ENTRY %main {{
+  %l = {t}[{b},{n}] parameter(0)
+  %d = {t}[{b},{n}] parameter(1)
+  %u = {t}[{b},{n}] parameter(2)
+  %b = {t}[{b},{n},2] parameter(3)
+  %r = ({t}[{b},{n}], {t}[{b},{n}], {t}[{b},{n}], {t}[{b},{n},2], s32[{b}])
+    custom-call(%l, %d, %u, %b),
+    custom_call_target="lapack.gtsv", backend_config="{{}}"
+  ROOT %x = {t}[{b},{n},2] get-tuple-element(%r), index=3
+}}"""
+
+
+@pytest.mark.parametrize("t", TYPES, ids=str)
+def test_tridiagonal_systems_are_solved_here_where_nobody_reads_factors(t):
+    """Each with the same bits, whatever is beside it."""
+    given = drawn("gtsv", t, {"n": 70, "m": 2}, 21)
+    text = TRIDIAGONAL.format(t=t, b=21, n=70)
+    program = compiled(text)
+    assert f"tridiagonal_{t}" in program.texts()["program"]
+    (x,) = program.run_arrays(given)
+    (wanted,) = xla_backend.compile(parse_module(text), "interpreter").execute(given)
+    np.testing.assert_allclose(x, wanted, rtol=TOLERANCE[t], atol=10 * TOLERANCE[t])
+    alone = compiled(TRIDIAGONAL.format(t=t, b=1, n=70))
+    for row in (0, 15, 20):
+        (y,) = alone.run_arrays([array[row : row + 1] for array in given])
+        np.testing.assert_array_equal(y[0], x[row])

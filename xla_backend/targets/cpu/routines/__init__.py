@@ -60,8 +60,14 @@ cumulative
 fft      void pyjax_fft_<t>(...), pyjax_rfft_<t>, pyjax_irfft_<t>,
          pyjax_packed_rfft_<t>, pyjax_packed_irfft_<t>                          see there
 
+fft_rows void pyjax_chirp_fft_<t>(...), pyjax_chirp_rfft_<t>, pyjax_chirp_irfft_<t>,
+         pyjax_chirp_real_<t>, pyjax_pairs_rfft_<t>, pyjax_pairs_irfft_<t>      see there
+
 small_matrices
          void pyjax_cholesky_<t>(...), pyjax_lu_<t>, pyjax_triangular_<t>      see there
+
+tridiagonal
+         void pyjax_tridiagonal_<t>(...)                                       see there
 
 small_eigen, small_reflectors, small_singular
          void pyjax_eigh_<t>(...), pyjax_geqrf_<t>, pyjax_orgqr_<t>, pyjax_ormqr_<t>, pyjax_svd_<t>

@@ -16,9 +16,9 @@ from xla_backend.program.routines import Routine
 
 # The first words of the names of each kind.
 _KINDS = {
-    "fft_contracts": "fft irfft packed rfft",
+    "fft_contracts": "chirp fft irfft packed pairs rfft",
     "lapack_contracts": "lapack",
-    "matrix_contracts": "cholesky eigh geqrf lu orgqr ormqr svd triangular",
+    "matrix_contracts": "cholesky eigh geqrf lu orgqr ormqr svd triangular tridiagonal",
     "product_contracts": "conv gemm",
     "random_contracts": "rng",
     "row_contracts": (

@@ -46,6 +46,7 @@ from xla_backend.targets.cpu.routines.fft_passes import (
 )
 from xla_backend.targets.cpu.routines.fft_plan import (
     KINDS,
+    LANE_ROOTS,
     LOW_BITS,
     NUMBERS,
     PACKED_IRFFT,
@@ -105,7 +106,7 @@ class _Places:
             w.imul(w.iadd(w.imul(outer, far), w.imul(self.first, near)), size)
             for far, near, size in steps
         ]
-        self._whole = w.cmp("sle", "i64", w.iadd(self.first, lanes.count), "%inner")
+        self.whole = w.cmp("sle", "i64", w.iadd(self.first, lanes.count), "%inner")
 
     def row(self, array: str, which: int, lane: str) -> str:
         """Where a lane's problem begins, in the operand (0) or the result (1)."""
@@ -116,7 +117,7 @@ class _Places:
     def together(self, distance: str) -> str:
         """Whether the lanes lie one behind the other."""
         near = self.w.cmp("eq", "i64", distance, "1")
-        return self.w.op("and", "i1", near, self._whole)
+        return self.w.op("and", "i1", near, self.whole)
 
 
 class _Group:
@@ -374,21 +375,69 @@ def _emit_turn(t: P, module: ModuleWriter) -> None:
 
 
 def _rotated(lanes: Lanes, value: Pair, places: _Places, k: str) -> Pair:
-    """Times the root whose number is the problem's times k."""
+    """Times the root whose number is the problem's times k: that of the first problem of its block
+    times that of its place there. Neighbours, in one block or two, have few of the first ones."""
     w, ty, ints = lanes.w, lanes.ty, lanes.index_ty
-    number = w.op("mul", ints, places.numbers, lanes.everywhere(k))
-    low = w.op("and", ints, number, const(ints, (1 << LOW_BITS) - 1))
-    high = w.op("lshr", ints, number, const(ints, LOW_BITS))
-    high = w.op("add", ints, high, const(ints, 1 << LOW_BITS))
-    short = Short(lanes)
-    root: Pair | None = None
-    for index in (low, high):
-        index = w.op("shl", ints, index, const(ints, 1))
-        at = [w.gep(element(ty), "%rotations", part) for part in (0, 1)]
-        pair = w.gather(ty, at[0], ints, index), w.gather(ty, at[1], ints, index)
-        root = pair if root is None else short.times(root, pair)
-    assert root is not None
-    return short.times(value, root)
+    short, real = Short(lanes), element(ty)
+    low_table = w.imul("%n", 2 * LANE_ROOTS)
+    high_table = w.iadd(low_table, 1 << LOW_BITS)
+    of_lanes = w.gep(real, "%rotations", w.imul(k, 4 * LANE_ROOTS))
+    low_mask = (1 << LOW_BITS) - 1
+
+    def near() -> list[str]:
+        def root(first: str) -> Pair:
+            number = w.imul(first, k)
+            low = w.iadd(w.op("and", "i64", number, str(low_mask)), low_table)
+            high = w.iadd(w.op("lshr", "i64", number, str(LOW_BITS)), high_table)
+            parts = [
+                w.splat(ty, w.load(real, w.gep(real, "%rotations", w.iadd(w.imul(at, 2), part))))
+                for at in (low, high)
+                for part in (0, 1)
+            ]
+            return short.times((parts[0], parts[1]), (parts[2], parts[3]))
+
+        begin = w.op("and", "i64", places.first, str(LANE_ROOTS - 1))
+        block = w.isub(places.first, begin)
+        here = root(block)
+
+        def next_block() -> list[str]:
+            other = root(w.iadd(block, LANE_ROOTS))
+            end = lanes.everywhere(w.isub(str(LANE_ROOTS), begin))
+            mine = w.cmp("slt", ints, lanes.ones, end)
+            return [w.select(mine, ty, a, b) for a, b in zip(here, other)]
+
+        aligned = w.cmp("eq", "i64", begin, "0")
+        both = w.if_else(aligned, [ty, ty], lambda: [*here], next_block)
+        lane = [
+            w.load(ty, w.gep(real, of_lanes, w.iadd(begin, part * 2 * LANE_ROOTS)))
+            for part in (0, 1)
+        ]
+        return [*short.times((both[0], both[1]), (lane[0], lane[1]))]
+
+    def anywhere() -> list[str]:
+        lane = w.op("and", ints, places.numbers, const(ints, LANE_ROOTS - 1))
+        number = w.op("sub", ints, places.numbers, lane)
+        number = w.op("mul", ints, number, lanes.everywhere(k))
+        low = w.op("and", ints, number, const(ints, low_mask))
+        high = w.op("lshr", ints, number, const(ints, LOW_BITS))
+
+        def root(table: str, index: str) -> Pair:
+            index = w.op("add", ints, index, lanes.everywhere(table))
+            index = w.op("shl", ints, index, const(ints, 1))
+            return (
+                w.gather(ty, "%rotations", ints, index),
+                w.gather(ty, w.gep(real, "%rotations", 1), ints, index),
+            )
+
+        both = short.times(root(low_table, low), root(high_table, high))
+        of_lane = (
+            w.gather(ty, of_lanes, ints, lane),
+            w.gather(ty, w.gep(real, of_lanes, 2 * LANE_ROOTS), ints, lane),
+        )
+        return [*short.times(both, of_lane)]
+
+    found = w.if_else(places.whole, [ty, ty], near, anywhere)
+    return short.times(value, (found[0], found[1]))
 
 
 def _emit(kind: str, t: P, form: Form, module: ModuleWriter) -> None:

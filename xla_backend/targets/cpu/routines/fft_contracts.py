@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,19 @@ import numpy as np
 
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.routines import Kind, Parameter, Routine
-from xla_backend.targets.cpu.routines.fft_plan import KINDS, NUMBERS, TYPES
+from xla_backend.targets.cpu.routines.fft_plan import (
+    CHIRP_FFT,
+    CHIRP_IRFFT,
+    CHIRP_NUMBERS,
+    CHIRP_REAL,
+    CHIRPS,
+    KINDS,
+    NUMBERS,
+    PAIRS_IRFFT,
+    PAIRS_NUMBERS,
+    PAIRS_RFFT,
+    TYPES,
+)
 from xla_backend.targets.cpu.routines.matrix_facts import REALS
 
 Array = np.ndarray
@@ -79,4 +92,69 @@ def _routines() -> list[Routine]:
     return found
 
 
-ROUTINES = {routine.name: routine for routine in _routines()}
+def _run_chirp(kind: str, *operands: Any) -> None:
+    d = dict(zip(CHIRP_NUMBERS, operands))
+    table, x, y = operands[len(CHIRP_NUMBERS) :]
+    given, made = d["given"], d["made"]
+    rows, columns = np.arange(d["outer"])[:, None, None], np.arange(d["inner"])[:, None]
+    numbers = np.arange(min(given, made))
+    mirrored = (kind == CHIRP_IRFFT) & (2 * numbers > given)
+    read = np.where(mirrored, given - numbers, numbers)
+    values = x[rows * d["in_outer"] + columns * d["in_inner"] + read * d["in_step"]]
+    if kind == CHIRP_IRFFT:
+        values = np.where(mirrored, values.conj(), values)
+        values = np.where(numbers == 0, values.real, values)
+    result = np.zeros((d["outer"], d["inner"], made), np.result_type(values, np.complex64))
+    result[..., : numbers.size] = values if table is None else values * table[: numbers.size]
+    places = rows * d["out_outer"] + columns * d["out_inner"] + np.arange(made) * d["out_step"]
+    y[places] = result.real if kind == CHIRP_REAL else result
+
+
+def _run_pairs(kind: str, outer: int, n: int, half_turn: Array, x: Array, y: Array) -> None:
+    given, made = (n + 1, n) if kind == PAIRS_IRFFT else (n, n + 1)
+    values = x[: outer * given].reshape(outer, given).astype(np.complex128)
+    if kind == PAIRS_IRFFT:
+        pairs = np.fft.irfft(values, 2 * n).view(np.complex128)
+        result = np.fft.fft(pairs)
+    else:
+        result = np.fft.rfft(np.fft.ifft(values).view(np.float64))
+    y[: outer * made] = result.reshape(-1)
+
+
+def _row_routines() -> list[Routine]:
+    found = []
+    for t in TYPES:
+        real = REALS[t]
+        for kind, types in CHIRPS.items():
+            source, target = types(t, real)
+            arrays = (
+                Parameter("table", Kind.READ, t, optional=True),
+                Parameter("x", Kind.READ, source),
+                Parameter("y", Kind.UPDATE, target),
+            )
+            in_place = (("y", "x"),) if kind == CHIRP_FFT else ()
+            found.append(_of_rows(kind, t, CHIRP_NUMBERS, arrays, _run_chirp, in_place))
+        for kind in (PAIRS_RFFT, PAIRS_IRFFT):
+            arrays = (
+                Parameter("half_turn", Kind.READ, real),
+                Parameter("x", Kind.READ, t),
+                Parameter("y", Kind.UPDATE, t),
+            )
+            found.append(_of_rows(kind, t, PAIRS_NUMBERS, arrays, _run_pairs, ()))
+    return found
+
+
+def _of_rows(
+    kind: str,
+    t: P,
+    numbers: tuple[str, ...],
+    arrays: tuple[Parameter, ...],
+    run: Callable[..., None],
+    in_place: tuple[tuple[str, str], ...],
+) -> Routine:
+    parameters = (*(Parameter(number, Kind.NUMBER) for number in numbers), *arrays)
+    reference = partial(run, kind)
+    return Routine(f"{kind}_{t}", parameters, reference, stops=True, steady=True, in_place=in_place)
+
+
+ROUTINES = {routine.name: routine for routine in (*_routines(), *_row_routines())}

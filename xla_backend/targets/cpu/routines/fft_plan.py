@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,6 +19,20 @@ NUMBERS = (
     "outer", "inner", "n", "in_outer", "in_inner", "in_step", "out_outer", "out_inner", "out_step",
     "kept", "tail", "inverse", "pass_count",
 )  # fmt: skip
+# What long transforms are besides (`fft_rows`).
+CHIRP_FFT, CHIRP_RFFT, CHIRP_IRFFT = "chirp_fft", "chirp_rfft", "chirp_irfft"
+CHIRP_REAL = "chirp_real"
+# Their kinds: the types of what they read and write, by those of complex and real numbers.
+CHIRPS: Mapping[str, Callable[[P, P], tuple[P, P]]] = {
+    CHIRP_FFT: lambda t, real: (t, t), CHIRP_RFFT: lambda t, real: (real, t),
+    CHIRP_IRFFT: lambda t, real: (t, t), CHIRP_REAL: lambda t, real: (t, real),
+}  # fmt: skip
+CHIRP_NUMBERS = (
+    "outer", "inner", "given", "made", "in_outer", "in_inner", "in_step", "out_outer", "out_inner",
+    "out_step",
+)  # fmt: skip
+PAIRS_RFFT, PAIRS_IRFFT = "pairs_rfft", "pairs_irfft"
+PAIRS_NUMBERS = ("outer", "n")
 
 # Tried in this order: fewer passes over the data come first.
 RADICES = (8, 4, 2, 3, 5, 7, 11, 13)
@@ -29,8 +44,16 @@ LARGEST_FACTOR = 4096
 # cache, and it still takes half as long as two axes, which go through memory twice; of 65,536 they
 # still fit into the third one.
 LONGEST = 65536
-# Roots of a product of two indices come from two tables, of this many low and the other high bits.
+# Roots of a product of two indices: of the second one places in a block of so many, as any vector
+# has lanes, are in a table; for blocks there are tables of this many low and the other high bits.
+LANE_ROOTS = 16
 LOW_BITS = 10
+# Sines and cosines of more numbers take longer than products do.
+_FEW_ROOTS = 1 << 14
+# How much shorter than equal halves the second one may be.
+_UNEQUAL = 4
+# Over eight and a power of two: convolutions have such lengths.
+_QUICK = (8, 9, 10, 12, 15)
 
 
 @lru_cache(maxsize=256)
@@ -50,12 +73,15 @@ def factors(n: int) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=256)
 def halves(n: int, least: int) -> tuple[int, int] | None:
-    """Two lengths of at least `least` that make n, as equal as can be; None if there are none."""
+    """Two lengths of at least `least` that make n, as equal as can be; None if there are none. The
+    second one, that of the first transforms' distance, fills vectors if one near it does."""
     if factors(n) is None:
         return None
-    for first in range(int(n**0.5), least - 1, -1):
-        if n % first == 0:
-            return (n // first, first) if n // first <= LONGEST else None
+    root = math.isqrt(n)
+    whole = range(root - root % LANE_ROOTS, max(least, root // _UNEQUAL) - 1, -LANE_ROOTS)
+    for second in (*whole, *range(root, least - 1, -1)):
+        if n % second == 0:
+            return (n // second, second) if n // second <= LONGEST else None
     return None
 
 
@@ -155,11 +181,41 @@ def _spectrum(prime: int) -> np.ndarray:
     return np.stack([found.real, found.imag], -1)
 
 
-def rotations(n: int, dtype: np.dtype) -> np.ndarray:
-    """exp(-2 pi i p / n) for the low bits of p, then for the high ones."""
+def chirp_length(n: int) -> int:
+    """Of the cyclic convolution that a transform of any length is, with room for both ends."""
+    least = 2 * n - 1
+    eighth = 1 << max(0, least.bit_length() - 4)
+    return next(each * eighth for each in (*_QUICK, 2 * _QUICK[0]) if each * eighth >= least)
+
+
+def chirp(n: int, inverse: int) -> np.ndarray:
+    """exp(-pi i k^2 / n) for k < n, as complex numbers, or its conjugate. Of a product of two
+    numbers half their squares and that of their difference make the root's number."""
+    squares = np.arange(n) ** 2 % (2 * n)
+    found = _roots(squares, 2 * n).view(np.complex128)[:, 0]
+    return found.conj() if inverse else found
+
+
+def chirp_spectrum(chirp: np.ndarray, inverse: int) -> np.ndarray:
+    """What a transform of `chirp_length` numbers is multiplied by: the transform of the conjugate,
+    with those before the first at the end; of the inverse one over n."""
+    n, kernel = chirp.size, np.conj(chirp)
+    size = chirp_length(n)
+    both = np.zeros(size, np.complex128)
+    both[:n] = kernel
+    both[size - n + 1 :] = kernel[:0:-1]
+    return np.fft.fft(both) / (n if inverse else 1)
+
+
+def rotations(n: int, length: int, dtype: np.dtype) -> np.ndarray:
+    """exp(-2 pi i p / n). For each k below the length of a transform those of k times the places of
+    a block, twice, real parts first; then those of the low bits of p, and of the high ones."""
+    places = np.tile(np.arange(LANE_ROOTS), 2)
+    lanes = _roots(np.outer(np.arange(length), places), n)
     low = np.arange(1 << LOW_BITS)
     high = np.arange(-(-n >> LOW_BITS) + 1) << LOW_BITS
-    return np.concatenate([_roots(low, n), _roots(high, n)]).astype(dtype)
+    both = np.concatenate([_roots(low, n), _roots(high, n)])
+    return np.concatenate([lanes.swapaxes(1, 2).reshape(-1), both.reshape(-1)]).astype(dtype)
 
 
 def half_turn(n: int, dtype: np.dtype) -> np.ndarray:
@@ -168,8 +224,20 @@ def half_turn(n: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _roots(numbers: np.ndarray, n: int) -> np.ndarray:
-    """[..., 2]: real and imaginary parts, rounded once: angles are of the first eighth."""
-    turn = numbers % n
+    """[..., 2]: real and imaginary parts of exp(-2 pi i p / n) for numbers p; rounded once, or of
+    many the products of two that are, off by a third more."""
+    numbers = numbers % n
+    if numbers.size <= _FEW_ROOTS:
+        return _rounded_roots(numbers, n)
+    bits = n.bit_length() // 2
+    low, high = np.arange(1 << bits), np.arange((n >> bits) + 1) << bits
+    tables = [_rounded_roots(each, n).view(np.complex128).reshape(-1) for each in (low, high)]
+    found = tables[0][numbers & low[-1]] * tables[1][numbers >> bits]
+    return found[..., None].view(np.float64)
+
+
+def _rounded_roots(turn: np.ndarray, n: int) -> np.ndarray:
+    """Rounded once: angles are of the first eighth. `turn` is below n."""
     eighth, rest = np.divmod(8 * turn, n)  # rest / (8 n) of a turn lies behind an eighth of it
     flip = eighth % 2 == 1
     angle = 2 * np.pi * np.where(flip, n - rest, rest) / (8 * n)

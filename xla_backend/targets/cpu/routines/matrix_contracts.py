@@ -75,6 +75,36 @@ def _run_triangular(
                 rows[1][i] = total if flags & UNIT else total / m[i, i]
 
 
+def _run_tridiagonal(
+    batches: int, n: int, sides: int, lower: Array, diagonal: Array, upper: Array, b: Array,
+    x: Array, info: Array,
+) -> None:  # fmt: skip
+    bands = (array[: batches * n].reshape(batches, n) for array in (lower, diagonal, upper))
+    systems = zip(*bands, _problems((batches, n, sides), b, x))
+    for number, (below, middle, above, (given, result)) in enumerate(systems):
+        matrix = np.diag(middle) + np.diag(below[1:], -1) + np.diag(above[:-1], 1)
+        right = given.copy()
+        info[number] = 0
+        for k in range(n):
+            both = slice(k, k + 2)
+            if _size_of(matrix[both, k])[-1] > _size_of(matrix[k, k]):
+                matrix[both], right[both] = matrix[both][::-1].copy(), right[both][::-1].copy()
+            if matrix[k, k] == 0:
+                info[number] = info[number] or k + 1
+                continue
+            if k + 1 < n:
+                factor = matrix[k + 1, k] / matrix[k, k]
+                matrix[k + 1] -= factor * matrix[k]
+                right[k + 1] -= factor * right[k]
+        if not info[number]:
+            result[...] = np.linalg.solve(np.triu(matrix), right)
+
+
+def _size_of(x: Array) -> Array:
+    """By which LAPACK chooses pivots."""
+    return np.abs(x.real) + np.abs(x.imag)
+
+
 def _run_eigh(
     batches: int, n: int, lower: int, a: Array, vectors: Array, values: Array, info: Array
 ) -> None:
@@ -173,6 +203,7 @@ _ROUTINES: dict[str, tuple[str, str, str, Callable[..., None]]] = {
     "cholesky": ("batches n lower", "a", "out", _run_cholesky),
     "lu": ("batches m n", "a", "lu pivots info", _run_lu),
     "triangular": ("batches n sides flags", "a b", "x", _run_triangular),
+    "tridiagonal": ("batches n sides", "lower diagonal upper b", "x info", _run_tridiagonal),
     "eigh": ("batches n lower", "a", "vectors values info", _run_eigh),
     "geqrf": ("batches m n", "a", "packed taus", _run_geqrf),
     "orgqr": ("batches m n k", "packed taus", "q", _run_orgqr),

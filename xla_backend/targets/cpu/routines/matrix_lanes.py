@@ -21,13 +21,14 @@ Element = str | tuple[str, str]  # lanes of a real number, or of both parts of a
 class Lanes:
     """Elements of matrices of type `t`, and arithmetic on them.
 
-    `parts` is 2 for complex numbers: in memory each element is that many reals.
+    `parts` is 2 for complex numbers: in memory each element is that many reals. `alone`: there is
+    one lane, no vector.
     """
 
-    def __init__(self, w: FunctionWriter, t: P) -> None:
+    def __init__(self, w: FunctionWriter, t: P, alone: bool = False) -> None:
         self.w, self.t = w, t
         self.parts = 2 if t.is_complex else 1
-        self.count = lane_count(w.module, t)
+        self.count = 1 if alone else lane_count(w.module, t)
         self.ty = vector("float" if REALS[t] is P.F32 else "double", self.count)
         self.index_ty = vector("i32", self.count)
         self.ones = w.iota(self.index_ty) if self.count > 1 else "0"

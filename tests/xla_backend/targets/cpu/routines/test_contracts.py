@@ -328,6 +328,33 @@ def test_values_without_vectors(t):
     check(f"eigh_{t}", [batches, n, 1, nan, draw(t, nan.size, 4), values, info])
 
 
+@pytest.mark.parametrize(
+    "batches, n, sides", [(1, 1, 1), (1, 40, 2), (3, 17, 1), (5, 9, 7), (40, 30, 1)]
+)
+@pytest.mark.parametrize("t", matrix_facts.TYPES, ids=str)
+def test_tridiagonal(t, batches, n, sides):
+    """Numbers that are not there may be anything; a system without a solution is told."""
+    size = batches * n
+    lower, middle, upper = (draw(t, size, seed).reshape(batches, n) for seed in range(3))
+    middle[:, ::2] += 3  # every other row changes places
+    lower[:, 0], upper[:, -1] = np.nan, np.inf
+    b = draw(t, size * sides, 3)
+    bands = [each.reshape(-1) for each in (lower, middle, upper)]
+    x, info = np.zeros_like(b), np.full(batches, -1, np.int32)
+    check(f"tridiagonal_{t}", [batches, n, sides, *bands, b, x, info])
+
+
+@pytest.mark.parametrize("t", matrix_facts.TYPES, ids=str)
+def test_tridiagonal_without_a_solution(t):
+    n, size = 5, 15
+    lower, middle, upper = draw(t, size, 1), draw(t, size, 2) + 3, draw(t, size, 3)
+    lower[n + 2 : n + 4] = middle[n + 2] = 0  # of the second of three
+    native = [3, n, 1, lower, middle, upper, draw(t, size, 4), np.zeros_like(lower)]
+    info = np.full(3, -1, np.int32)
+    call_native(ROUTINES[f"tridiagonal_{t}"], [*native, info], "")
+    assert info.tolist() == [0, 3, 0]
+
+
 @pytest.mark.parametrize("n", [12, 34, 142])
 @pytest.mark.parametrize("t", fft_plan.TYPES, ids=str)
 def test_fft(t, n):
@@ -337,7 +364,7 @@ def test_fft(t, n):
     (plan, count), roots = fft_plan.passes(n), fft_plan.pass_roots(n, real.numpy_dtype)
     prime = fft_plan.large_prime(n)
     places = None if prime is None else np.array(fft_plan.generated(prime), np.int32)
-    rotations = fft_plan.rotations(n * inner, real.numpy_dtype).reshape(-1)
+    rotations = fft_plan.rotations(n * inner, n, real.numpy_dtype)
     columns = [n * inner, 1, inner]
     for inverse, turned in itertools.product((0, 1), (None, rotations)):
         numbers = [outer, inner, n, *columns, *columns, n - 2, 2, inverse, count]
@@ -359,3 +386,30 @@ def test_fft(t, n):
             for seed, end in enumerate(ends)
         )
         check(f"{kind}_{t}", [*numbers, *tables, given, made])
+
+
+@pytest.mark.parametrize("kind", [*fft_plan.CHIRPS])
+@pytest.mark.parametrize("t", fft_plan.TYPES, ids=str)
+def test_chirps(t, kind):
+    """Rows one behind the other and apart, shorter and longer than what is made, and over several
+    segments; with a table and without."""
+    source, target = fft_plan.CHIRPS[kind](t, matrix_facts.REALS[t])
+    for (outer, inner, given, made), turned in itertools.product(
+        [(3, 1, 21, 40), (2, 3, 37, 19), (1, 2, 1500, 2600)], (False, True)
+    ):
+        longest = max(given, made)
+        rows, columns = (inner * longest, longest, 1), (inner * longest, 1, inner)
+        for ends in ((rows, rows), (rows, columns), (columns, rows)):
+            size = outer * inner * longest
+            table = draw(t, longest, 2) if turned else None
+            numbers = [outer, inner, given, made, *ends[0], *ends[1]]
+            check(f"{kind}_{t}", [*numbers, table, draw(source, size), draw(target, size, 1)])
+
+
+@pytest.mark.parametrize("n", [2, 9, 128, 1500])
+@pytest.mark.parametrize("t", fft_plan.TYPES, ids=str)
+def test_pairs_of_transforms(t, n):
+    half_turn = fft_plan.half_turn(2 * n, matrix_facts.REALS[t].numpy_dtype).reshape(-1)
+    ends = draw(t, 3 * n), draw(t, 3 * (n + 1), 1)
+    check(f"pairs_rfft_{t}", [3, n, half_turn, *ends])
+    check(f"pairs_irfft_{t}", [3, n, half_turn, *ends[::-1]])

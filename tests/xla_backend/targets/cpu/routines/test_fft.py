@@ -11,8 +11,8 @@ from xla_backend.hlo.parser import parse_module
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.program.ir import Host, Library, all_steps
 from xla_backend.runtime.host_threads import num_threads, set_num_threads
+from xla_backend.targets.cpu import fft_rules
 from xla_backend.targets.cpu.compiler import compile_module
-from xla_backend.targets.cpu.fft_rules import FEW
 from xla_backend.targets.cpu.routines import fft_forms, fft_plan
 
 ORACLES = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
@@ -66,6 +66,8 @@ SHAPES = [
     ((17, 12000), 1), ((16, 16384), 1), ((5, 65536), 1), ((12, 32768), 1),
     # Lanes that stay empty: so few that two axes would take longer, and so many that they do not.
     ((5, 1000), 1), ((4, 1000), 1), ((12, 300), 1), ((11, 300), 1),
+    # Few long rows: pairs of real numbers, and odd lengths, of which there are no pairs.
+    ((4, 131072), 1), ((1, 514), 1), ((3, 6561), 1), ((2, 19683), 1), ((2, 3, 6000), 2),
 ]  # fmt: skip
 
 
@@ -76,21 +78,44 @@ def test_transforms(shape, rank, kind, t):
     if kind == "IRFFT" and shape[-1] == 1:
         return
     executable, x = program(kind, t, shape, rank)
-    long = kind == "IRFFT" and shape[-1] > 2 * FEW and shape[0] < 5
-    assert bool(steps_of(executable, Host)) == long
+    assert not steps_of(executable, Host)
     (y,) = executable.run_arrays([x])
     right = expected(kind, x, shape, rank)
     assert y.shape == right.shape
     np.testing.assert_allclose(y, right, rtol=0, atol=TOLERANCE[t] * np.abs(right).max())
 
 
+# Prime factors that no pass has, alone and as part of a length; as rows, columns and both; few and
+# many rows.
+PRIMES = [
+    ((4099,), 1), ((3, 4099), 1), ((17, 4099), 1), ((2 * 4099,), 1), ((3, 2 * 4099), 1),
+    ((4099, 8), 2), ((4099, 2, 3), 3), ((3, 4099), 2), ((2, 10007), 1), ((20011,), 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("t", TOLERANCE)
 @pytest.mark.parametrize("kind", ORACLES)
-@pytest.mark.parametrize("shape, rank", [((4099,), 1), ((4099, 8), 2), ((2 * 4099,), 1)])
-def test_large_primes_are_the_host_s(shape, rank, kind):
-    executable, x = program(kind, "c128", shape, rank)
-    assert steps_of(executable, Host) and not steps_of(executable, Library)
+@pytest.mark.parametrize("shape, rank", PRIMES, ids=str)
+def test_large_primes_are_convolutions(shape, rank, kind, t):
+    executable, x = program(kind, t, shape, rank)
+    assert steps_of(executable, Library) and not steps_of(executable, Host)
     (y,) = executable.run_arrays([x])
-    np.testing.assert_allclose(y, expected(kind, x, shape, rank), atol=1e-12)
+    right = expected(kind, x, shape, rank)
+    np.testing.assert_allclose(y, right, rtol=0, atol=TOLERANCE[t] * np.abs(right).max())
+
+
+@pytest.mark.parametrize("n", [4099, 65537, 100003, 131071, 1 << 20])
+def test_convolutions_have_room_and_quick_lengths(n):
+    size = fft_plan.chirp_length(n)
+    assert 2 * n - 1 <= size <= 2.5 * n
+    assert set(fft_plan.factors(size)) <= {2, 3, 4, 5, 8}
+
+
+def test_a_transform_of_many_numbers_more_than_places_have_is_the_host_s():
+    rows = fft_rules._LARGEST_STEP // fft_plan.chirp_length(4099) + 1
+    for shape, on_host in (((rows, 4099), True), ((rows - 1, 4099), False)):
+        executable, _ = program("RFFT", "c64", shape, 1)
+        assert bool(steps_of(executable, Host)) == on_host
 
 
 @pytest.mark.parametrize("prime", [2063, 2137])
@@ -107,9 +132,11 @@ def test_convolutions_of_large_primes_have_lengths_with_factors(prime):
 @pytest.mark.parametrize(
     "kind, shape, steps",
     [
-        ("RFFT", (4, 4096), 2), ("RFFT", (5, 4096), 1), ("RFFT", (16, 131072), 1),
+        ("RFFT", (4, 4096), 3), ("RFFT", (12, 4096), 1), ("RFFT", (16, 131072), 1),
         ("FFT", (11, 4096), 2), ("FFT", (12, 4096), 1), ("IFFT", (16, 16384), 1),
-        ("IFFT", (11, 16384), 2), ("IRFFT", (5, 65536), 1),
+        ("IFFT", (11, 16384), 2), ("IRFFT", (11, 65536), 3), ("IRFFT", (12, 65536), 1),
+        ("IRFFT", (3, 6561), 4), ("RFFT", (3, 6561), 2), ("RFFT", (1, 256), 2),
+        ("RFFT", (1, 254), 1),
     ],
 )  # fmt: skip
 def test_few_transforms_are_one_step_where_they_fill_enough_lanes(kind, shape, steps):
@@ -133,7 +160,10 @@ def test_nan_and_infinity_stay_in_their_transform():
     np.testing.assert_allclose(y[others], right[others], atol=1e-5)
 
 
-@pytest.mark.parametrize("shape, rank", [((60, 960), 1), ((1 << 15,), 1), ((3, 128, 96), 2)])
+@pytest.mark.parametrize(
+    "shape, rank",
+    [((60, 960), 1), ((1 << 15,), 1), ((3, 128, 96), 2), ((5, 4099), 1), ((4099, 3), 2)],
+)
 def test_same_bits_for_any_number_of_threads(shape, rank):
     executable, x = program("RFFT", "c64", shape, rank)
     before, found = num_threads(), []
