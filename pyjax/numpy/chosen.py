@@ -39,12 +39,12 @@ def chosen_elements(x: Any, mask: Any) -> Array | None:
     """`x[mask]` for a mask of the shape of `x`; None: others know how."""
     if not (_is_long(mask) and is_in_host_memory(x) and not is_extended(x.dtype)):
         return None
-    return _last(*_elements(mask, x))
+    return _last(_elements(mask, x), mask)
 
 
 def chosen_places(mask: Any) -> Array | None:
     """The places of true values in row-major order; None: others know how."""
-    return _last(*_places(mask)) if _is_long(mask) else None
+    return _last(_places(mask), mask) if _is_long(mask) else None
 
 
 def _is_long(mask: Any) -> bool:
@@ -52,23 +52,22 @@ def _is_long(mask: Any) -> bool:
 
 
 @jit
-def _elements(mask: Any, x: Any) -> tuple[Any, Any]:
+def _elements(mask: Any, x: Any) -> Any:
     return _partition(mask, lax.reshape(x, (x.size,)))
 
 
 @jit
-def _places(mask: Any) -> tuple[Any, Any]:
+def _places(mask: Any) -> Any:
     return _partition(mask, lax.iota(dtypes.canonicalize_dtype(np.int64), mask.size))
 
 
-def _partition(mask: Any, values: Any) -> tuple[Any, Any]:
-    """Values, those that are chosen last, and how many these are."""
-    mask = lax.reshape(mask, (mask.size,))
-    count = lax.reduce_sum(util.convert(mask, np.dtype(np.int32)), (0,))
-    return lax.sort((mask, values), num_keys=1)[1], count
+def _partition(mask: Any, values: Any) -> Any:
+    """Values, those that are chosen last. Nothing but routines: each length is a program, and the
+    first one of a length is not to wait for code."""
+    return lax.sort((lax.reshape(mask, (mask.size,)), values), num_keys=1)[1]
 
 
-def _last(values: Any, count: Any) -> Array:
-    size, found = values.size, int(count)
+def _last(values: Any, mask: Any) -> Array:
+    size, found = values.size, np.count_nonzero(np.asarray(mask))
     last = np.asarray(values)[size - found :]
     return util.array_over(last.copy() if found < size // _SMALL_PART else last)
