@@ -29,11 +29,14 @@ _REGISTER_BITS = 128
 _LOWER = (1 << 32) - 1
 
 
-def lanes_go_apart(statements: Sequence[Statement]) -> bool:
-    """Whether there are loads at computed places, of more than registers hold as a table."""
+def goes_one_by_one(statements: Sequence[Statement]) -> bool:
+    """Whether loads among statements are done so where that is quicker, and no tables are in
+    registers in their place."""
+    near = near_others(statements)
     for s in _computed_loads(statements):
-        low, high = Index({a: c for a, c in s.index.terms.items() if isinstance(a, Value)}).bounds
-        if (high - low) * s.buffer.element_type.byte_size >= LARGEST_TABLE_BYTES:
+        part = Index({a: c for a, c in s.index.terms.items() if isinstance(a, Value)})
+        reach = _reach(part, s.buffer.element_type.byte_size)
+        if reach >= LARGEST_TABLE_BYTES and (s in near or reach < _NEAR_BYTES):
             return True
     return False
 
@@ -61,8 +64,13 @@ def loads_are_quicker(
     size = bits_of(element(ty)) // 8
     if not target.gathers_slowly or element(index_ty) != "i32" or size < 4:
         return False
-    low, high = varying.bounds
-    return is_near or (high - low) * size < _NEAR_BYTES
+    return is_near or _reach(varying, size) < _NEAR_BYTES
+
+
+def _reach(index: Index, size: int) -> int:
+    """How many bytes there are from the first to the last element of so many bytes."""
+    low, high = index.bounds
+    return (high - low) * size
 
 
 def loaded_lanes(w: FunctionWriter, ty: str, base: str, index_ty: str, indices: str) -> str:
