@@ -102,6 +102,11 @@ class TargetInfo(Value):
         return self.is_x86 and self.vector_bits == 512 and has_features(self, ("avx512bf16",))
 
     @property
+    def gathers_slowly(self) -> bool:
+        """Whether single loads are quicker than instructions that gather."""
+        return self.cpu == "znver4" and self.vector_bits == 512
+
+    @property
     def has_range(self) -> bool:
         """Whether an instruction finds the larger of two floats by value and sign."""
         return self.is_x86 and self.vector_bits == 512  # of AVX512DQ and VL

@@ -68,11 +68,11 @@ def test_modulus(t: str, order: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        program(FLOOR, "select(", c=6),
+        program(FLOOR, "select(", c=-6),
         program(FLOOR, "select(", c=-8),
         program(FLOOR, "select(", other="p1"),
         program(FLOOR, "select(", direction="EQ"),
-        program(MODULUS, "select(", c=6),
+        program(MODULUS, "select(", c=-6),
         program(MODULUS, "select(", direction="GT"),
     ],
 )
@@ -80,6 +80,15 @@ def test_what_only_looks_like_it(text: str) -> None:
     # The comparison with false goes in any case.
     module = check_pass(AlgebraicSimplifier(), text, expect_change="falses" in text)
     assert module.entry.root.opcode.value == "select"
+
+
+@pytest.mark.parametrize("text", [program(FLOOR, c=6), program(MODULUS, c=6)])
+def test_other_constants(text: str) -> None:
+    """Whether the remainder is negative is all that is asked."""
+    module = check_pass(AlgebraicSimplifier(), text)
+    root = module.entry.root
+    assert root.operands[0].opcode.value == "compare"
+    assert root.operands[0].operands[0].opcode.value == "remainder"
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
@@ -91,4 +100,10 @@ def test_as_numpy_does(dtype: str) -> None:
         text = f.lower(x).compile().as_text()
         assert "divide" not in text and "remainder" not in text
         for found, right in zip(f(jnp.asarray(x)), (x // divisor, x % divisor)):
+            np.testing.assert_array_equal(found, right)
+    for divisor in (1, 3, 9, 100, limits.max, -3, -1):
+        f = pyjax.jit(lambda x, divisor=divisor: (x // divisor, x % divisor))
+        with np.errstate(over="ignore"):
+            expected = x // np.array(divisor, dtype), x % np.array(divisor, dtype)
+        for found, right in zip(f(jnp.asarray(x)), expected):
             np.testing.assert_array_equal(found, right)

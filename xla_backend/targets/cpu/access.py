@@ -31,6 +31,7 @@ from xla_backend.llvm.types import (
 )
 from xla_backend.llvm.types import lanes as lanes_of
 from xla_backend.llvm.writer import FunctionWriter
+from xla_backend.targets.cpu.lane_loads import loaded_lanes, loads_are_quicker
 from xla_backend.targets.cpu.paired_gathers import gathered_pair
 from xla_backend.targets.cpu.small_tables import looked_up, places_type, small_table
 
@@ -57,6 +58,7 @@ class Emitter(Protocol):
       whole: whether the mask holds for all lanes; None where nothing short says so.
       neighbours: loads whose lanes' neighbours in memory the next load reads, and that load.
       beside: what such loads get, which was read with their neighbours.
+      near: loads whose lanes read near what others read.
     """
 
     w: FunctionWriter
@@ -70,6 +72,7 @@ class Emitter(Protocol):
     whole: str | None
     neighbours: dict[Load, Load]
     beside: dict[Load, str]
+    near: set[Load]
 
     def bind(self, value: Value, text: str, lanes: int = 1) -> None:
         """Let the value have this text."""
@@ -318,7 +321,11 @@ class Access:
             return base, vector(index_type, lanes), positions, every
 
         def gathered() -> list[str]:
-            return [w.gather(ty, *places())]
+            at, index_ty, positions, every = places()
+            varying, near = self._varying(s.index), s in e.near
+            if every is None and loads_are_quicker(w.target, ty, index_ty, varying, near):
+                return [loaded_lanes(w, ty, at, index_ty, positions)]
+            return [w.gather(ty, at, index_ty, positions, every)]
 
         pieces = self._pieces(s.index, stored) if guard is None else None
         if pieces is None:
@@ -343,14 +350,17 @@ class Access:
 
     def _from_small_table(self, s: Load, ty: str, base: str) -> str | None:
         """A load from few elements; None where it is not."""
-        atom_varies = self.e.atom_varies
-        varying = Index({atom: c for atom, c in s.index.terms.items() if atom_varies(atom)})
-        table = small_table(self.w, ty, s.index, varying)
+        table = small_table(self.w, ty, s.index, self._varying(s.index))
         if table is None:
             return None
         first = self.w.gep(element(ty), base, self.e.uniform(table.first))
         places = self.lanes_of_index(table.places, places_type(ty))
         return looked_up(self.w, ty, first, table.size, places)
+
+    def _varying(self, index: Index) -> Index:
+        """The part of an index that differs between lanes."""
+        atom_varies = self.e.atom_varies
+        return Index({atom: c for atom, c in index.terms.items() if atom_varies(atom)})
 
     def _pieces(self, index: Index, stored: str) -> list[Pieces] | None:
         """The pieces of memory of the registers of a vector, if its lanes are a pattern."""

@@ -36,6 +36,7 @@ from xla_backend.llvm.types import memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter
 from xla_backend.targets.cpu.access import Access
 from xla_backend.targets.cpu.guarded_tails import GuardedTail, guarded_tail
+from xla_backend.targets.cpu.lane_loads import near_others
 from xla_backend.targets.cpu.paired_gathers import next_ones
 from xla_backend.targets.cpu.short_row_reads import (
     columns,
@@ -59,6 +60,7 @@ class KernelEmitter(AbstractKernelEmitter):
         self.registers: dict[tuple[Buffer, int], str] = {}
         self.neighbours: dict[Load, Load] = {}  # loads, and those that read what is next to it
         self.beside: dict[Load, str] = {}  # what was read with the load before
+        self.near: set[Load] = set()  # loads whose lanes read near what others read
 
     @property
     def access(self) -> Access:
@@ -105,6 +107,8 @@ class KernelEmitter(AbstractKernelEmitter):
     def emit(self, statements: Sequence[Statement]) -> None:
         if self.vector_var is not None:
             self.neighbours |= next_ones(statements)
+            if self.w.target.gathers_slowly:
+                self.near |= near_others(statements)
         super().emit(statements)
 
     def compute(self, s: Compute) -> None:

@@ -47,6 +47,7 @@ from xla_backend.kernels.schedule.turns import vectorise_in_turns
 from xla_backend.llvm.target import TargetInfo
 from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
+from xla_backend.targets.cpu.lane_loads import goes_one_by_one
 from xla_backend.targets.cpu.long_columns import GROUP_ROWS, reduce_long_columns
 from xla_backend.targets.cpu.short_row_reads import row_length, row_reads, shuffles
 from xla_backend.targets.cpu.short_rows import join_short_rows
@@ -515,6 +516,8 @@ def _lanes_for(loop: Loop, lanes: int, target: TargetInfo) -> int:
             work += 1
             live += 1
     registers = 4 if work <= 8 and live <= 6 else 2 if work <= 60 and live <= 24 else 1
+    if target.gathers_slowly and goes_one_by_one(loop.body):
+        registers = 1  # so many loads hide what they wait for, and are much code
     if work <= _LIGHT_SUM and lanes == _LANES_OF_MANY_REGISTERS and _is_sum_of_columns(loop):
         # Partial results are few: to add them up narrowly takes hardly longer, and less code.
         few = _reads_partial_results(loop) or _is_in_groups(loop)

@@ -18,6 +18,7 @@ _REGISTER_BITS = 512
 # Registers of a table, at most, for each one of lanes, and in all: with more of them a gather is as
 # quick on a Zen 4, which takes 21 cycles for 16 lanes.
 _FOR_EACH, _IN_ALL = 4, 16
+LARGEST_TABLE_BYTES = _IN_ALL * _REGISTER_BITS // 8
 
 
 class SmallTable(NamedTuple):
