@@ -244,6 +244,17 @@ def test_quick_and_small_programs_are_not_kept(events: list[str]) -> None:
     assert kinds() == {"program": 1} and "cache_misses" in events
 
 
+def test_programs_with_large_constants_are_not_kept(
+    events: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read them takes longer than to make them anew."""
+    x = np.ones(4099, np.complex64)  # a transform with tables of 72 and 33 KB
+    for limit, kept in ((1 << 16, {}), (1 << 18, {"program": 1})):
+        monkeypatch.setattr(kept_programs, "_MOST_CONSTANT_BYTES", limit)
+        renewed(jnp.fft.fft)(x)
+        assert kinds() == kept
+
+
 def test_limit(events: list[str]) -> None:
     UPDATE("jax_persistent_cache_enable_xla_caches", "none")
     programs = [lambda x, k=k: jnp.tanh(x @ x.T + k) for k in range(6)]

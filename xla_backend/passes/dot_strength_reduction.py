@@ -9,6 +9,7 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.passes.base import RuleTablePass
 from xla_backend.passes.dots import dot_attributes, dot_sizes, operand_dimensions
 from xla_backend.passes.emit import Emit, adopt
+from xla_backend.passes.fusion_rules import joins_components
 
 # Types in which a reduce adds as a dot does: the products need no wider type.
 _SUMMABLE = frozenset({PrimitiveType.F32, PrimitiveType.F64, PrimitiveType.S32, PrimitiveType.U32})
@@ -185,7 +186,7 @@ def _is_computed_of_less(matrix: Instruction) -> bool:
     nbytes, stack, seen = 0, [matrix], {matrix}
     while stack:
         node = stack.pop()
-        if node.opcode in _IN_MEMORY and node is not matrix:
+        if node is not matrix and _is_in_memory(node):
             nbytes += node.shape.byte_size
         elif node.opcode is Opcode.BROADCAST:
             nbytes += node.operands[0].shape.byte_size
@@ -195,6 +196,14 @@ def _is_computed_of_less(matrix: Instruction) -> bool:
         else:
             return False
     return 2 * nbytes <= matrix.shape.byte_size
+
+
+def _is_in_memory(node: Instruction) -> bool:
+    """Whether an array is there, or will be: no row is made of components that it puts together."""
+    while node.opcode is Opcode.RESHAPE:
+        node = node.operands[0]
+    joined = node.opcode is Opcode.CONCATENATE and joins_components(node)
+    return joined or node.opcode in _IN_MEMORY
 
 
 def sums_of_rows(node: Instruction) -> Instruction:

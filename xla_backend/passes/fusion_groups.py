@@ -88,6 +88,14 @@ class Group:
         self.evaluations = float(max(prod(self.dimensions), 1))  # points of its loop
         self.members[root] = {0: self.evaluations}
 
+    def reduces_rows(self) -> bool:
+        """Whether this reduces the last dimension, and perhaps others."""
+        root = next(iter(self.roots))
+        if not self.is_reduce:
+            return False
+        assert isinstance(root.attributes, DimensionsAttributes)
+        return len(self.dimensions) - 1 in root.attributes.dimensions
+
     def same_loop(self, other: Group) -> bool:
         return (
             self.dimensions == other.dimensions
@@ -262,7 +270,15 @@ class GroupGraph:
             return False
         if all(reads_components(user, node) for user in node.users):
             return False  # one by one
-        return joins_components(node) and self._chain_cost[node] > DUPLICATE_COST
+        if not joins_components(node):
+            return False
+        return self._chain_cost[node] > DUPLICATE_COST or self._feeds_a_reduce(node)
+
+    def _feeds_a_reduce(self, node: Instruction) -> bool:
+        """Whether sums and the like along rows go through it: their loops are not split into one
+        for each component, so that each element would be computed of all of them."""
+        groups = (group for user in node.users for group in self.groups_of.get(user, ()))
+        return any(group.reduces_rows() for group in groups)
 
     def _is_free(self, node: Instruction) -> bool:
         """Nothing to load and next to nothing to compute: goes into every consumer. Of a broadcast

@@ -10,7 +10,12 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.passes.base import topological_order
 from xla_backend.passes.buffer_sharing import in_place_operands
 from xla_backend.passes.fusion_groups import MAX_ROOTS, MAX_SIZE
-from xla_backend.passes.fusion_rules import FREE_ALIASES, cost_of, may_be_interior
+from xla_backend.passes.fusion_rules import (
+    FREE_ALIASES,
+    cost_of,
+    joins_components,
+    may_be_interior,
+)
 from xla_backend.passes.row_space import FULL, RowSpace, demands
 
 # Instructions between the first and the last member of a cluster; more are not searched.
@@ -23,8 +28,9 @@ _VIEWS = FREE_ALIASES - {Opcode.OPT_BARRIER, Opcode.ADD_DEPENDENCY} | {Opcode.GE
 class Body:
     """What is known about a fusion's computation."""
 
-    def __init__(self, fusion: Instruction) -> None:
+    def __init__(self, fusion: Instruction, joins: bool) -> None:
         fused = fusion.called[0]
+        self._joins = joins
         self.fusion = fusion
         self.roots = fused.outputs
         self.order = [n for n in topological_order(fused) if n is not fused.root or n in self.roots]
@@ -42,13 +48,17 @@ class Body:
         return all(
             n.shape.is_array and n.opcode not in _UNSUITED and not n.shape.element_type.is_complex
             for n in self.order
-        )
+        ) and (self._joins or not any(map(_is_joined, self.order)))
 
     def demands(self, space: RowSpace) -> dict[Instruction, int] | None:
         """Where its instructions are needed if it runs over rows of `space`; None if it cannot."""
         if space not in self._demands:
             self._demands[space] = demands(self.roots, space, self.order)
         return self._demands[space]
+
+
+def _is_joined(node: Instruction) -> bool:
+    return node.opcode is Opcode.CONCATENATE and joins_components(node)
 
 
 def origin(node: Instruction) -> Instruction:
@@ -70,7 +80,9 @@ def leaf_of(node: Instruction) -> int:
 class Clusters:
     """Grows clusters in one computation, in an order that stays topological."""
 
-    def __init__(self, computation: Computation) -> None:
+    def __init__(self, computation: Computation, joins: bool) -> None:
+        """joins: whether rows may be of components that are put together in them."""
+        self._joins = joins
         self.slots: list[Instruction] = list(topological_order(computation))
         self.position = {node: i for i, node in enumerate(self.slots)}
         self._bodies: dict[Instruction, Body] = {}
@@ -79,7 +91,7 @@ class Clusters:
     def body(self, fusion: Instruction) -> Body:
         found = self._bodies.get(fusion)
         if found is None:
-            found = self._bodies[fusion] = Body(fusion)
+            found = self._bodies[fusion] = Body(fusion, self._joins)
         return found
 
     def grow(self, seed: Instruction, space: RowSpace) -> list[Instruction]:

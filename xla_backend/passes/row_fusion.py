@@ -39,6 +39,8 @@ class RowMachine(NamedTuple):
       cache_bytes: of a row (of all arrays together) that stay near between two loops.
       strided_row: elements of the longest row across memory, where rows side by side are walked
         together; of several arrays fewer.
+      joins: whether a row may be of components that are put together in it. Loops over rows are not
+        split into one for each component, so a lane computes all of them.
     """
 
     together: int
@@ -48,11 +50,12 @@ class RowMachine(NamedTuple):
     little_work: int
     cache_bytes: int
     strided_row: int
+    joins: bool = True
 
 
 # One pass over few elements is quicker on one thread than several passes on many. Rows across
 # memory are walked in stretches of 256 bytes, of which the second cache holds so many.
-CPU_ROWS = RowMachine(1 << 15, 16, 64, 96, 1 << 11, 1 << 19, 1 << 11)
+CPU_ROWS = RowMachine(1 << 15, 16, 64, 96, 1 << 11, 1 << 19, 1 << 11, joins=False)
 
 
 class RowFusion(ControlFlowFusion):
@@ -74,7 +77,7 @@ class RowFusion(ControlFlowFusion):
         self.machine = machine
 
     def fuse(self, module: HloModule, computation: Computation) -> bool:
-        clusters = Clusters(computation)
+        clusters = Clusters(computation, self.machine.joins)
         fused: list[Computation] = []
         seen: set[Instruction] = set()  # in clusters that do not pay off
         for seed in list(clusters.slots):

@@ -47,6 +47,13 @@ CHANGES: dict[str, tuple[Callable[[], HloPass], str]] = {
         " // CHECK: reduce(\n // CHECK-NOT: dot(\n"
         " ROOT r = f32[40] dot(m, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
+    "a matrix of half bytes that are put together by a vector": (
+        DotStrengthReduction,
+        "p = s8[40,50] parameter(0)\n v = f32[100] parameter(1)\n a = s8[40,50,1] reshape(p)\n"
+        " j = s8[40,50,2] concatenate(a, a), dimensions={2}\n k = s8[40,100] reshape(j)\n"
+        " c = f32[40,100] convert(k)\n // CHECK: reduce(\n // CHECK-NOT: dot(\n"
+        " ROOT r = f32[40] dot(c, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    ),
     "a vector by a matrix of narrower numbers": (
         DotStrengthReduction,
         "p = bf16[100,40] parameter(0)\n v = f32[100] parameter(1)\n"

@@ -300,6 +300,28 @@ def test_components_that_are_computed_are_joined_in_a_loop_of_their_own() -> Non
     assert found[1] == found[0] + 1
 
 
+@pytest.mark.parametrize("dimensions, alone", [((1, 2), True), ((0, 1), False)])
+def test_components_are_put_together_before_rows_of_them_are_added(
+    dimensions: tuple[int, int], alone: bool
+) -> None:
+    """Loops over rows are not split into one for each component; those of columns are."""
+    module = parse_module(f"""HloModule m
+    add {{ x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT z = f32[] add(x, y) }}
+    ENTRY main {{
+      x = f32[50,40] parameter(0)
+      n = f32[50,40] negate(x)
+      a = f32[50,40,1] reshape(x)
+      b = f32[50,40,1] reshape(n)
+      v = f32[50,40,2] concatenate(a, b), dimensions={{2}}
+      zero = f32[] constant(0)
+      ROOT r = f32[{50 if alone else 2}] reduce(v, zero),
+        dimensions={{{dimensions[0]},{dimensions[1]}}}, to_apply=add
+    }}""")
+    assert LoopFusion(together=True).run(module)
+    roots = {n.called[0].root.opcode for n in module.entry if n.opcode is Opcode.FUSION}
+    assert (Opcode.CONCATENATE in roots) == alone
+
+
 def test_places_of_a_gather_are_components_that_it_reads_one_by_one() -> None:
     """`x[i, j]`: places were written to memory, with their components next to each other."""
     module = parse_module("""HloModule m

@@ -12,7 +12,7 @@ from xla_backend.hlo.printer import module_to_text
 from xla_backend.passes.base import Pipeline
 from xla_backend.passes.fusion import LoopFusion
 from xla_backend.passes.fusion_records import rows_of
-from xla_backend.passes.row_fusion import RowFusion
+from xla_backend.passes.row_fusion import CPU_ROWS, RowFusion
 from xla_backend.passes.row_plan_annotator import RowPlanAnnotator
 from xla_backend.passes.row_space import FULL, ROW, RowSpace, plan_rows
 
@@ -243,3 +243,23 @@ def test_random_programs_keep_their_values(seed):
     changed = Pipeline("both", [LoopFusion(), RowFusion()]).run(check)
     if changed:
         check_pass(LoopThenRowFusion(), random_rows(seed), exact=False, rtol=1e-4)
+
+
+@pytest.mark.parametrize("machine", [CPU_ROWS, CPU_ROWS._replace(joins=True)])
+def test_rows_of_components_that_are_put_together(machine):
+    """Each lane of a CPU would compute all of them for each element, in each loop over the row."""
+    text = softmax((64, 512), (1,)).replace(
+        "v1 = f32[64,512] parameter(0)",
+        """q = f32[64,256] parameter(0)
+        n = f32[64,256] negate(q)
+        a = f32[64,256,1] reshape(q)
+        b = f32[64,256,1] reshape(n)
+        v = f32[64,256,2] concatenate(a, b), dimensions={2}
+        v1 = f32[64,512] reshape(v)""",
+    )
+    found = parse_module(text)
+    LoopFusion(together=not machine.joins).run(found)
+    RowFusion(machine).run(found)
+    fusions = [node for node in found.entry if node.opcode is Opcode.FUSION]
+    (rows,) = [f for f in fusions if any(n.opcode is Opcode.REDUCE for n in f.called[0])]
+    assert any(n.opcode is Opcode.CONCATENATE for n in rows.called[0]) == machine.joins

@@ -64,6 +64,9 @@ Shapes = tuple[list[Any], list[Any]]
 # Options that change nothing about the code, or make it of another sort (`_sort`).
 _NO_PART = frozenset({"dump", "expect_measured_costs", "first_code", "measured", "profiled_runs"})
 
+# With more of them a program takes longer to be read than to be made: 35 ns a byte.
+_MOST_CONSTANT_BYTES = 1 << 24
+
 
 class Entry(Value):
     """The first line of an entry; object code follows.
@@ -406,6 +409,9 @@ def _keep(
 ) -> bool:
     settings = cache_settings()
     if seconds < settings.min_compile_seconds or not _fits(facts, shapes):
+        return False
+    constants = facts.constants if isinstance(facts, CodeFacts) else ()
+    if sum(array.nbytes for _, array in constants) > _MOST_CONSTANT_BYTES:
         return False
     try:
         content = write_entry(facts, objects, seconds)

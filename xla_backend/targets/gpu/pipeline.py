@@ -42,7 +42,7 @@ from xla_backend.targets.gpu.sort_types import SORT_TYPES
 
 # Rows of any length have teams of threads that suit them, and a launch saved is worth some
 # microseconds.
-_ROWS = CPU_ROWS._replace(short_row=2, little_work=1 << 15, strided_row=1 << 8)
+_ROWS = CPU_ROWS._replace(short_row=2, little_work=1 << 15, strided_row=1 << 8, joins=True)
 
 
 def build_pipeline(options: CompileOptions, observer: PassObserver | None = None) -> Pipeline:
