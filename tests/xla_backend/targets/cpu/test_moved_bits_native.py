@@ -58,3 +58,27 @@ def test_rows_at_places(t: str, other: str) -> None:
 def test_rows_are_not_converted() -> None:
     loops = compile(module_of(taken("bf16", "nan"), "")).texts()["loops"]
     check_text(loops, "// CHECK: u16[4040]")
+
+
+@pytest.mark.parametrize("opcode", ["or", "and", "maximum", "minimum"])
+@pytest.mark.parametrize("dimension, bytes_", [(0, True), (1, False)])
+def test_truth_values_of_columns_are_combined_as_bytes(opcode, dimension, bytes_):
+    """Those of rows as masks, whose lanes are put together sooner."""
+    start = "false" if opcode in ("or", "maximum") else "true"
+    called = f"""f {{
+      a = pred[] parameter(0)
+      b = pred[] parameter(1)
+      ROOT c = pred[] {opcode}(a, b)
+    }}"""
+    body = f"""x = pred[1100,1300] parameter(0)
+      s = pred[] constant({start})
+      ROOT r = pred[{1300 if dimension == 0 else 1100}] reduce(x, s), dimensions={{{dimension}}},
+        to_apply=f"""
+    rng = np.random.default_rng(0)
+    executable = compile(module_of(body, called))
+    for share in (0.001, 0.5, 0.999):
+        x = rng.random((1100, 1300)) < share
+        (found,) = executable.loaded.run_arrays([x])
+        wanted = x.any(dimension) if start == "false" else x.all(dimension)
+        np.testing.assert_array_equal(found, wanted)
+    assert ("u8[1430000]" in executable.texts()["loops"]) == bytes_

@@ -1,5 +1,5 @@
-"""Sums, and extremes of long rows, ask for what they read a page later, where arrays are larger than
-caches."""
+"""Sums, and extremes of long rows, ask for what they read a page later, where arrays are larger
+than caches."""
 
 import re
 

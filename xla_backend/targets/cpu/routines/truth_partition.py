@@ -7,7 +7,8 @@ had.
 
 Parts of a row count what goes to the second side; then each knows where its own begin on both
 sides, and writes nothing else, in parallel. AVX-512 gathers chosen lanes of a register (bytes and
-words with VBMI2); elsewhere elements go to their side one by one, without branches.
+words with VBMI2), AVX2 takes a permutation from a table for those of 4 and 8 bytes; elsewhere
+elements go to their side one by one, without branches.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_types import PARTITIONED_BYTES, PARTITIONED_PLACES
 from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.vector_partition import permutation_table, permuted
 from xla_backend.targets.cpu.routines.workspace import give, take
 
 # Elements of a part, whole vectors of bytes.
 _PART = 1 << 15
 _NARROW = ("avx512vbmi2",)
 _DESCENDING = 1
-# `counts`: of each part, then of those before each, then (`firsts`) of all.
+# `counts`: of each part, then of those before each, and of all.
 _CONTEXT = TaskContext(("truth", "in", "out", "counts", "n", "flags", "firsts"), pointers=4)
 
 
@@ -94,10 +96,17 @@ def _emit_split(module: ModuleWriter, ty: str, *, places: bool) -> str:
     p = _Part(module, "split")
     w, bits = p.w, bits_of(ty)
     align = min(8, bits // 8)  # complex128 are two of 8 bytes
-    lanes = module.target.lanes(bits) if _compresses(module.target, bits) else 1
-    before = w.load("i64", w.gep("i64", p.counts, "%part"))
+    lanes = module.target.lanes(bits)
+    row = vector(ty, lanes)
+    before, behind = (w.load("i64", w.gep("i64", p.counts, w.iadd("%part", k))) for k in range(2))
+    seconds = w.isub(behind, before)
+    firsts = w.isub(p.size, seconds)
     first = w.gep(ty, p.target, w.isub(p.start, before))
     second = w.gep(ty, p.target, w.iadd(p.firsts, before))
+
+    def ends(place: str, moved: str) -> tuple[str, str]:
+        """Where the next elements go; `moved`: how many have gone to the second side."""
+        return w.gep(ty, first, w.isub(place, moved)), w.gep(ty, second, moved)
 
     def values(place: str, lanes: int) -> str:
         at = w.iadd(p.start, place)
@@ -109,28 +118,51 @@ def _emit_split(module: ModuleWriter, ty: str, *, places: bool) -> str:
         row = vector(ty, lanes)
         return w.op("add", row, w.splat(row, at), w.iota(row))
 
-    def one(place: str, ends: list[str]) -> list[str]:
-        moves = p.seconds(place, 1)
-        w.store(ty, values(place, 1), w.select(moves, "ptr", ends[1], ends[0]), align)
-        step = p.count(moves, 1)
-        return [w.gep(ty, ends[0], w.isub(1, step)), w.gep(ty, ends[1], step)]
-
-    def some(place: str, ends: list[str]) -> list[str]:
+    def by_compressing(place: str, moved: str) -> str:
         chosen, given = p.seconds(place, lanes), values(place, lanes)
-        count, row = p.count(chosen, lanes), vector(ty, lanes)
+        count = p.count(chosen, lanes)
         sides = ((w.not_(mask_of(row), chosen), w.isub(lanes, count)), (chosen, count))
-        for (mask, number), end in zip(sides, ends, strict=True):
+        for (mask, number), end in zip(sides, ends(place, moved), strict=True):
             w.masked_store(row, _compressed(w, row, given, mask), end, _first(w, number, lanes))
-        return [w.gep(ty, end, number) for end, (_, number) in zip(ends, sides, strict=True)]
+        return w.iadd(moved, count)
 
-    whole = w.op("and", "i64", p.size, str(-lanes))
-    ends = [first, second]
-    loops: list[tuple[str, str, int, Callable[[str, list[str]], list[str]]]]
-    loops = [("0", whole, lanes, some)] if lanes > 1 else []
-    for begin, end, step, move in (*loops, (whole if loops else "0", p.size, 1, one)):
-        with w.loop(begin, end, step, [("ptr", end) for end in ends]) as loop:
-            loop.next = move(loop.index, loop.carried)
-        ends = loop.results
+    def by_permuting(place: str, moved: str) -> str:
+        """Whole vectors, where each side has room for one."""
+        chosen, given = p.seconds(place, lanes), values(place, lanes)
+        sides = (w.not_(mask_of(row), chosen), chosen)
+        for mask, end in zip(sides, ends(place, moved), strict=True):
+            w.store(row, permuted(w, ty, table, given, mask), end, align)
+        return w.iadd(moved, p.count(chosen, lanes))
+
+    def by_choosing(place: str, moved: str) -> str:
+        moves, (there, other) = p.seconds(place, 1), ends(place, moved)
+        w.store(ty, values(place, 1), w.select(moves, "ptr", other, there), align)
+        return w.iadd(moved, p.count(moves, 1))
+
+    def through(begin: str, end: str, moved: str, step: int, move: Callable[..., str]) -> str:
+        with w.loop(begin, end, step, [("i64", moved)]) as loop:
+            loop.next = [move(loop.index, loop.carried[0])]
+        return loop.results[0]
+
+    def room(state: list[str]) -> str:
+        """How many vectors there is room for, whichever way their elements go."""
+        place, moved = state
+        least = w.imin(w.isub(firsts, w.isub(place, moved)), w.isub(seconds, moved))
+        return w.op("and", "i64", least, str(-lanes))
+
+    def while_room(state: list[str]) -> list[str]:
+        end = w.iadd(state[0], room(state))
+        return [end, through(state[0], end, state[1], lanes, by_permuting)]
+
+    place, moved = "0", "0"
+    if _compresses(module.target, bits):
+        place = w.op("and", "i64", p.size, str(-lanes))
+        moved = through("0", place, moved, lanes, by_compressing)
+    elif module.target.vector_bits == 256 and bits in (32, 64):
+        table = permutation_table(module, ty)
+        has_room = lambda state: w.cmp("sgt", "i64", room(state), "0")
+        place, moved = w.while_([("i64", place), ("i64", moved)], has_room, while_room)
+    through(place, p.size, moved, 1, by_choosing)
     w.ret()
     return p.name
 
@@ -161,7 +193,7 @@ def _emit_group(name: str, ty: str, places: bool, module: ModuleWriter) -> None:
     parameters = [*(("ptr", k) for k in given), ("i64", "n"), ("i64", "flags")]
     w = module.function(f"pyjax_{name}", parameters)
     parts = w.op("udiv", "i64", w.iadd("%n", _PART - 1), str(_PART))
-    counts = take(w, parts, "i64")
+    counts = take(w, w.iadd(parts, 1), "i64")
     source = "%truth" if places else "%in"
     operands = ["%truth", source, "%out", counts, "%n", "%flags"]
     _run(w, count, _CONTEXT.make(w, [*operands, "0"]), parts)
@@ -170,6 +202,7 @@ def _emit_group(name: str, ty: str, places: bool, module: ModuleWriter) -> None:
         found = w.load("i64", cell)
         w.store("i64", loop.carried[0], cell)
         loop.next = [w.iadd(loop.carried[0], found)]
+    w.store("i64", loop.results[0], w.gep("i64", counts, parts))
     firsts = w.isub("%n", loop.results[0])
     _run(w, split, _CONTEXT.make(w, [*operands, firsts]), parts)
     give(w, counts)

@@ -68,8 +68,7 @@ class _Splitter:
         self.bound = w.splat(self.vec, "%bound")
         self.compresses = w.target.vector_bits == 512
         if not self.compresses:
-            parts = 8 if w.target.vector_bits == 256 else 16
-            self.table = w.module.constant_bytes(bytes(_permutations(self.lanes, parts)))
+            self.table = permutation_table(w.module, ty)
 
     def load(self, pointer: str) -> str:
         return self.w.load(self.vec, pointer, self.bytes)
@@ -97,23 +96,7 @@ class _Splitter:
 
     def _permuted(self, value: str, mask: str) -> str:
         """The chosen lanes first, then the others."""
-        w = self.w
-        bits = w.cast("bitcast", mask_of(self.vec), mask, self.bits)
-        row = w.cast("zext", self.bits, bits, "i64")
-        if w.target.vector_bits == 256:
-            parts, name = "<8 x i32>", "llvm.x86.avx2.permd"
-            packed = w.load("<8 x i8>", w.gep("i64", self.table, row), 8)
-            lanes = w.cast("zext", "<8 x i8>", packed, parts)
-        else:
-            parts = "<16 x i8>"
-            name = "llvm.x86.ssse3.pshuf.b.128"
-            if w.target.is_aarch64:
-                name = "llvm.aarch64.neon.tbl1.v16i8"
-            lanes = w.load(parts, w.gep(parts, self.table, row), 16)
-        w.module.declare(name, parts, [parts, parts])
-        given = w.cast("bitcast", self.vec, value, parts)
-        moved = w.pure(f"call {parts} @{name}({parts} {given}, {parts} {lanes})", given, lanes)
-        return w.cast("bitcast", parts, moved, self.vec)
+        return permuted(self.w, self.ty, self.table, value, mask)
 
     def put(self, value: str, left: str, right: str) -> tuple[str, str]:
         """A whole vector, where each side has room for one; returns the new ends of the sides."""
@@ -154,6 +137,34 @@ class _Splitter:
         below = w.cmp("slt", ty, key, "%bound")
         after_left = w.gep(ty, left, w.cast("zext", "i1", below, "i64"))
         return after_left, w.select(below, "ptr", right, before_right)
+
+
+def permutation_table(module: ModuleWriter, ty: str) -> str:
+    """What `permuted` needs for the lanes of a register: of 256 bits, or 128."""
+    parts = 8 if module.target.vector_bits == 256 else 16
+    return module.constant_bytes(bytes(_permutations(module.target.lanes(bits_of(ty)), parts)))
+
+
+def permuted(w: FunctionWriter, ty: str, table: str, value: str, mask: str) -> str:
+    """The chosen lanes of a register first, then the others."""
+    lanes = w.target.lanes(bits_of(ty))
+    vec = vector(ty, lanes)
+    bits = w.cast("bitcast", mask_of(vec), mask, f"i{lanes}")
+    row = w.cast("zext", f"i{lanes}", bits, "i64")
+    if w.target.vector_bits == 256:
+        parts, name = "<8 x i32>", "llvm.x86.avx2.permd"
+        packed = w.load("<8 x i8>", w.gep("i64", table, row), 8)
+        places = w.cast("zext", "<8 x i8>", packed, parts)
+    else:
+        parts = "<16 x i8>"
+        name = "llvm.x86.ssse3.pshuf.b.128"
+        if w.target.is_aarch64:
+            name = "llvm.aarch64.neon.tbl1.v16i8"
+        places = w.load(parts, w.gep(parts, table, row), 16)
+    w.module.declare(name, parts, [parts, parts])
+    given = w.cast("bitcast", vec, value, parts)
+    moved = w.pure(f"call {parts} @{name}({parts} {given}, {parts} {places})", given, places)
+    return w.cast("bitcast", parts, moved, vec)
 
 
 def _permutations(lanes: int, parts: int) -> Iterator[int]:
