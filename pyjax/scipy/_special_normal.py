@@ -206,8 +206,10 @@ def _log_ndtr_jvp(primals: Any, tangents: Any) -> Any:
     ans = _log_ndtr(x)
     near = lax.exp(-0.5 * x * x - _HALF_LOG_2PI - ans)
     # Far below their exponents cancel: the reciprocal of the scaled tail is left.
-    below = _ROOT_HALF_OVER_PI / _scaled_tail(-jnp.minimum(x, -_SMALL))
-    return ans, g * jnp.where(x > -_SMALL, near, below)
+    # (No minimum, whose derivative is a half at x = -_SMALL.)
+    is_near = x > -_SMALL
+    below = _ROOT_HALF_OVER_PI / _scaled_tail(jnp.where(is_near, _SMALL, -x))
+    return ans, g * jnp.where(is_near, near, below)
 
 
 def _ndtri_tail(p: Array) -> Array:

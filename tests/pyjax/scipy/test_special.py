@@ -339,3 +339,12 @@ def test_slopes_of_log_ndtr_far_from_zero():
     slopes = pyjax.vmap(pyjax.grad(special.log_ndtr))(x)
     expected = [np.inf, 1e20, 1e4, 20.049754, 1.5251353, 0.79788456, 0.28759998, 0, 0]
     np.testing.assert_allclose(slopes, expected, rtol=3e-7, atol=1e-30)
+
+
+def test_second_derivatives_of_log_ndtr():
+    """-s (x + s) of the slope s, at the place, too, where another formula begins."""
+    x = jnp.array([-30.0, -2.0, -1.0, -0.5, 0.0, 1.0])
+    slope = pyjax.grad(special.log_ndtr)
+    s = np.asarray(pyjax.vmap(slope)(x), np.float64)
+    for second in (pyjax.grad(slope), pyjax.jacfwd(slope)):
+        np.testing.assert_allclose(pyjax.vmap(second)(x), -s * (x + s), rtol=1e-3)
