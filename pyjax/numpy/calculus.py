@@ -196,9 +196,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
             step = lax.expand_dims(step, tuple(range(y.ndim - 1)))
     y = moveaxis(y, axis, -1)
     n = y.shape[-1]
-    neighbours = lax.slice_in_dim(y, 1, n, axis=y.ndim - 1) + lax.slice_in_dim(
-        y, 0, n - 1, axis=y.ndim - 1
-    )
+    later = lax.slice_in_dim(y, min(1, n), n, axis=y.ndim - 1)
+    neighbours = later + lax.slice_in_dim(y, 0, later.shape[-1], axis=y.ndim - 1)
     return reductions.sum(step * neighbours, -1) * np.asarray(0.5, y.dtype)[()]
 
 

@@ -23,7 +23,7 @@ from pyjax.core.exact_keys import exact_key
 from pyjax.core.trace import Tracer, entered, state
 from pyjax.interpreters.staging import is_staging
 from pyjax.numpy import util
-from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative
+from pyjax.numpy.indexing_basic import as_index_array, index_dtype, wrap_negative, wrapped
 from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.process.values import Value
@@ -259,16 +259,17 @@ def _slice_element(dim: int, size: int, entry: slice) -> Any:
 
 
 def analyse(
-    shape: tuple[int, ...], index: Any, wrap_negative_indices: bool = True
+    shape: tuple[int, ...], index: Any, wrap_negative_indices: bool = True, wrap: bool = False
 ) -> tuple[IndexPlan, tuple[Any, ...]]:
-    """The plan of an index expression and its index arrays (nonnegative where possible).
+    """The plan of an index expression and its index arrays (nonnegative where possible; modulo the
+    sizes of their axes if `wrap`).
 
     Static integers and NumPy arrays stay NumPy values.
     """
     key = static_key(index)
     if key is not None:
-        return analyse_static(tuple(shape), key, wrap_negative_indices)
-    return _analyse(shape, index, wrap_negative_indices)
+        return analyse_static(tuple(shape), key, wrap_negative_indices, wrap)
+    return _analyse(shape, index, wrap_negative_indices, wrap)
 
 
 def static_key(index: Any) -> tuple[Any, ...] | None:
@@ -290,10 +291,10 @@ def static_key(index: Any) -> tuple[Any, ...] | None:
 
 @lru_cache(maxsize=4096)
 def analyse_static(
-    shape: tuple[int, ...], key: tuple[Any, ...], wrap_negative_indices: bool
+    shape: tuple[int, ...], key: tuple[Any, ...], wrap_negative_indices: bool, wrap: bool = False
 ) -> tuple[IndexPlan, tuple[Any, ...]]:
     index = tuple(slice(*e) if type(e) is tuple else e for e in key)
-    return _analyse(shape, index, wrap_negative_indices)
+    return _analyse(shape, index, wrap_negative_indices, wrap)
 
 
 def check_index_width(entry: int, size: int) -> None:
@@ -324,7 +325,7 @@ def _static_index(entry: int, size: int, wrap: bool) -> np.ndarray:
 
 
 def _analyse(
-    shape: tuple[int, ...], index: Any, wrap_negative_indices: bool
+    shape: tuple[int, ...], index: Any, wrap_negative_indices: bool, wrap: bool
 ) -> tuple[IndexPlan, tuple[Any, ...]]:
     if isinstance(index, list):
         _reject(index)
@@ -355,9 +356,11 @@ def _analyse(
             operand_shape.append(size)
             source += 1
             if isinstance(entry, int):
-                value = _static_index(entry, size, wrap_negative_indices)
+                within = entry % max(size, 1) if wrap else entry
+                value = _static_index(within, size, wrap_negative_indices)
             else:
-                value = as_index_array(entry, shape)
+                # Before what does not fit the type of an index is clamped.
+                value = as_index_array(wrapped(entry, size) if wrap else entry, shape)
                 signed = not dtypes.issubdtype(entry.dtype, np.unsignedinteger)
                 value = wrap_negative(value, size) if wrap_negative_indices and signed else value
         has_array = has_array or value.ndim > 0

@@ -27,7 +27,7 @@ from pyjax.numpy.arithmetic import divide, power
 from pyjax.numpy.dynamic_slices import has_slices, opened, window, with_window
 from pyjax.numpy.eager import is_ready
 from pyjax.numpy.index_plan import IndexPlan, Layout, analyse, analyse_static, layout, static_key
-from pyjax.numpy.indexing import integer_arrays, read, wrapped
+from pyjax.numpy.indexing import integer_arrays, read
 from pyjax.numpy.indexing_basic import parse_mode
 from pyjax.runtime.array import DeviceArray
 from pyjax.runtime.dispatch import constant_array
@@ -302,10 +302,10 @@ def update(
     mask = _pure_mask(index, x)
     if mask is not None and np.ndim(values) == 0:
         return _update_masked(x, mask, values, kind)
-    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
     parsed = parse_mode(mode)
+    plan, arrays = analyse(x.shape, index, wrap_negative_indices, parsed == "wrap")
     if parsed == "wrap":
-        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        parsed = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     if all(isinstance(a, np.ndarray) for a in arrays) and plan.array_shape is None:
         indices_are_sorted = unique_indices = True
     if parsed is None:
@@ -555,10 +555,10 @@ def _apply(
         found = opened(x.shape, index)
         part, promises = window(x, found), (are_sorted, unique, mode, wrap_negative_indices)
         return with_window(x, found, _apply(part, found.rest, func, *promises))
-    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
     parsed = parse_mode(mode)
+    plan, arrays = analyse(x.shape, index, wrap_negative_indices, parsed == "wrap")
     if parsed == "wrap":
-        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        parsed = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     made, indices = layout(plan, arrays)
     if not made.mapped:
         return util.convert(func(x), x.dtype)

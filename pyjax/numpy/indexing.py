@@ -193,8 +193,8 @@ def read(
     if has_slices(index):
         found = opened(x.shape, index)
         x, index = window(x, found), found.rest
-    plan, arrays = analyse(x.shape, index, wrap_negative_indices)
     parsed = parse_mode(mode)
+    plan, arrays = analyse(x.shape, index, wrap_negative_indices, parsed == "wrap")
     if fill_value is not None and parsed is None:
         parsed = lax.GatherScatterMode.FILL_OR_DROP
     static = plan.array_shape is None and all(isinstance(a, np.ndarray) for a in arrays)
@@ -206,7 +206,7 @@ def read(
     if static and (slices or _in_bounds(plan, arrays)):
         return _read_static(x, plan, arrays)
     if parsed == "wrap":
-        arrays, parsed = wrapped(plan, arrays), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        parsed = lax.GatherScatterMode.PROMISE_IN_BOUNDS
     if (
         plan.array_shape is None
         and not any(isinstance(e, Strided) for e in plan.elements)
@@ -226,21 +226,6 @@ def _in_bounds(plan: IndexPlan, arrays: tuple[Any, ...]) -> bool:
         for e in plan.elements
         if isinstance(e, Indexed)
     )
-
-
-def wrapped(plan: IndexPlan, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Index arrays modulo the sizes of their axes."""
-    out = list(arrays)
-    for e in plan.elements:
-        if isinstance(e, Indexed):
-            value, size = out[e.position], max(plan.operand_shape[e.dim], 1)
-            if isinstance(value, np.ndarray):
-                out[e.position] = value % np.asarray(size, value.dtype)
-            else:
-                limit = lax.full_like(value, size)
-                rest = lax.rem(value, limit)
-                out[e.position] = lax.select(rest < 0, rest + limit, rest)
-    return tuple(out)
 
 
 def _read_static(x: Any, plan: IndexPlan, arrays: tuple[Any, ...]) -> Any:

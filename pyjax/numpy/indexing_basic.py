@@ -176,10 +176,16 @@ def wide_enough(index: Any, size: int) -> Any:
 
 def normalized(index: Any, size: int, mode: Any) -> tuple[Any, Any]:
     """Index array with negatives counted from the end, or wrapped; and the mode that remains."""
-    index = wide_enough(index, size)
     if mode == "wrap":
-        limit = np.asarray(size, index.dtype)
-        index = lax.rem(index, lax.full_like(index, limit))
-        index = select_where(lax.lt(index, lax.full_like(index, 0)), lax.add(index, limit), index)
-        return index, lax.GatherScatterMode.PROMISE_IN_BOUNDS
-    return wrap_negative(index, size), mode
+        return wrapped(index, size), lax.GatherScatterMode.PROMISE_IN_BOUNDS
+    return wrap_negative(wide_enough(index, size), size), mode
+
+
+def wrapped(index: Any, size: int) -> Any:
+    """Index array modulo the size of the axis, in its own type if that holds the size."""
+    index, size = wide_enough(index, size), max(size, 1)
+    if isinstance(index, np.ndarray):
+        return np.asarray(index % np.asarray(size, index.dtype))
+    limit = np.asarray(size, index.dtype)
+    index = lax.rem(index, lax.full_like(index, limit))
+    return select_where(lax.lt(index, lax.full_like(index, 0)), lax.add(index, limit), index)

@@ -141,6 +141,8 @@ def cond(x: Any, p: Any = None) -> Array:
     inf
     """
     x = as_matrices("cond", x)
+    if 0 in x.shape[-2:]:
+        raise new_error(ValueError, f"cond of a matrix without elements, of shape {x.shape}")
     if p in (None, 2, -2):
         s = svdvals(x)
         out = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
@@ -165,8 +167,8 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     if m.ndim < 2:
         return util.convert(reductions.any(m != 0), np.dtype(np.int32))
     s = svd(m, full_matrices=False, compute_uv=False, hermitian=hermitian)
-    if tol is not None:
-        limit = util.convert(tol, s.dtype)
-    else:
-        limit = reductions.max(s, -1, keepdims=True) * _rcond(rtol, s, m.shape)
+    limit = util.convert(_rcond(rtol, s, m.shape) if tol is None else tol, s.dtype)
+    limit = lax.expand_dims(limit, (limit.ndim,))  # one for each matrix
+    if tol is None:
+        limit = limit * reductions.max(s, -1, keepdims=True)
     return reductions.sum(s > limit, -1)

@@ -239,10 +239,11 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 @partial(jit, static_argnames=("hermitian",))
 def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
-    limit = util.convert(rtol, s.dtype) * s[..., :1]
+    limit = util.convert(rtol, s.dtype)
+    limit = lax.expand_dims(limit, (limit.ndim,)) * s[..., :1]  # one for each matrix
     small = s <= limit
     inverse = select_where(small, 0, 1 / select_where(small, np.ones((), s.dtype), s))
-    scaled = adjoint(vh) * lax.expand_dims(util.convert(inverse, u.dtype), (s.ndim - 1,))
+    scaled = adjoint(vh) * lax.expand_dims(util.convert(inverse, u.dtype), (inverse.ndim - 1,))
     return linear_algebra.matmul(scaled, adjoint(u), precision=lax.Precision.HIGHEST)
 
 
@@ -290,7 +291,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
 @jit
 def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     u, s, vh = svd(a, full_matrices=False)
-    mask = s > util.convert(rcond, s.dtype) * s[0]
+    mask = s > util.convert(rcond, s.dtype) * s[:1]
     rank = reductions.sum(mask)
     inverse = select_where(mask, 1 / select_where(mask, s, np.ones((), s.dtype)), 0)
     high = lax.Precision.HIGHEST

@@ -291,7 +291,7 @@ def tensordot(
     (2, 4)
     """
     a, b = util.ensure_arraylike("tensordot", a, b)
-    if np.ndim(axes) == 0 and not isinstance(axes, (tuple, list)):
+    if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
         n = util.static_int(axes, "axes")
         if n > min(a.ndim, b.ndim):
             raise new_error(

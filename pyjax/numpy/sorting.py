@@ -166,7 +166,14 @@ def _check_partition(name: str, a: Any, kth: int, axis: int) -> tuple[int, int]:
             NotImplementedError, f"jnp.{name} for complex dtype is not implemented; use jnp.sort."
         )
     axis = util.canonicalize_axis(axis, a.ndim)
-    return util.canonicalize_axis(kth, a.shape[axis], "kth"), axis
+    kth, n = util.static_int(kth, "kth"), a.shape[axis]
+    if not -n <= kth < n:
+        raise new_error(
+            ValueError,
+            f"kth {kth} is out of bounds for axis {axis} with size {n}",
+            "It is the place, in order, of one of the elements; -1 is that of the largest.",
+        )
+    return kth % n, axis
 
 
 def sort_complex(a: ArrayLike) -> Array:

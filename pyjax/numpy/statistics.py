@@ -227,17 +227,21 @@ def _check_quantile(
         raise new_error(
             ValueError, f"{name}: weights are only supported with method='inverted_cdf'."
         )
-    a = util.as_array(a)
-    if dtypes.is_weakly_typed(q) and not is_complex(util.as_array(q)):
-        a = util.convert(a, dtypes.to_inexact_dtype(a.dtype))
-        q = util.convert(q, a.dtype)
-    a, q = util.promote_dtypes_inexact(*util.as_inexact_with(a, util.as_array(q)))
-    if is_complex(a):
+    a, q = util.as_array(a), util.as_array(q)
+    if is_complex(a) or is_complex(q):
         raise new_error(
             ValueError, f"jax.numpy.{name} does not support complex arrays: they have no order."
         )
     if q.ndim > 1:
-        raise new_error(ValueError, f"q must be have rank <= 1, got shape {q.shape}")
+        raise new_error(
+            ValueError,
+            f"q must be a number or have one axis, got shape {q.shape}",
+            "Quantiles are the first axis of the result.",
+            f"jnp.{name}(a, q.ravel()) is one for each, in the order of q.",
+        )
+    # Results are of the type of `a`, whatever that of q.
+    a = util.convert(a, dtypes.to_inexact_dtype(a.dtype))
+    q = util.convert(q, a.dtype)
     axis_tuple = None if axis is None else util.canonicalize_axes(axis, a.ndim)
     if method == "inverted_cdf":
         weights = 1.0 if weights is None else weights

@@ -484,19 +484,25 @@ def test_nothing_leaks() -> None:
                 with pyjax.enable_x64(True):
                     X + Y
 
+    def kept() -> tuple[list[int], int]:
+        gc.collect()
+        return [sys.getrefcount(x) for x in held], tracemalloc.get_traced_memory()[0]
+
     calls(300)
-    gc.collect()
+    grown = []
     tracemalloc.start()
     try:
-        before = [sys.getrefcount(x) for x in held], tracemalloc.get_traced_memory()[0]
-        calls(3000)
-        gc.collect()
-        after = [sys.getrefcount(x) for x in held], tracemalloc.get_traced_memory()[0]
+        for _ in range(3):
+            before = kept()
+            calls(1000)
+            after = kept()
+            # A leak is one of each call; entries come and go.
+            assert max(abs(b - a) for a, b in zip(before[0], after[0])) < 30
+            grown.append(after[1] - before[1])
     finally:
         tracemalloc.stop()
-    # A leak is one of each call; entries come and go.
-    assert max(abs(b - a) for a, b in zip(before[0], after[0])) < 30
-    assert after[1] - before[1] < 20_000
+    # In one round other threads may keep something, such as what they compile for other tests.
+    assert min(grown) < 7_000, grown
 
 
 MISUSE = """

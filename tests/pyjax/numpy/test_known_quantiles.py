@@ -51,3 +51,21 @@ def test_medians_of_few_and_many() -> None:
         x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
         assert float(jnp.median(x)) == float(np.median(x))
         assert float(jnp.percentile(x, 100.0)) == x.max()
+
+
+@pytest.mark.parametrize("function", ["quantile", "nanquantile", "percentile"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8"])
+def test_results_are_of_the_type_of_the_array(function, dtype) -> None:
+    x = jnp.array([58, 15, 83], dtype)
+    with pyjax.enable_x64(True):
+        results = [
+            getattr(jnp, function)(x, q, method=method)
+            for q in (0.25, np.float32(0.25), np.float64(0.25), jnp.array([0.25, 0.5]), 1, [0, 1])
+            for method in ("linear", "inverted_cdf")
+        ]
+    assert {str(r.dtype) for r in results} == {"float32" if dtype == "int8" else dtype}
+
+
+def test_numbers_of_more_axes_are_refused() -> None:
+    with pytest.raises(ValueError, match="number or have one axis"):
+        jnp.quantile(jnp.arange(3.0), jnp.ones((2, 2)))

@@ -303,3 +303,27 @@ def test_indices_of_fewer_bits_than_the_size_has(dtype: str, size: int) -> None:
     want = np.ravel_multi_index((abs(wide), abs(wide)), (size, size))
     for mode in ("raise", "clip", "wrap"):
         np.testing.assert_array_equal(jnp.ravel_multi_index(pair, (size, size), mode), want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_any_index_is_wrapped(dtype: str, size: int) -> None:
+    """Those beyond 2**31, too, which were clamped first."""
+    x = np.arange(size)
+    extremes = np.iinfo(dtype)
+    with pyjax.enable_x64(True):
+        index = np.array([extremes.max, extremes.max - 1, extremes.min, 0, 8, 100], dtype)
+        want = [int(i) % size for i in index]
+        for given in (index, jnp.asarray(index)):
+            got = pyjax.jit(lambda x, i: x.at[i].get(mode="wrap"))(x, given)
+            np.testing.assert_array_equal(got, x[want])
+            np.testing.assert_array_equal(jnp.asarray(x).at[given].get(mode="wrap"), x[want])
+            counted = np.zeros(size, int)
+            np.add.at(counted, want, 1)
+            zeros = jnp.zeros(size, int)
+            np.testing.assert_array_equal(zeros.at[given].add(1, mode="wrap"), counted)
+            ones = zeros.at[given].apply(lambda v: v + 1, mode="wrap")
+            np.testing.assert_array_equal(ones != 0, counted != 0)
+        for i in index:
+            got = jnp.asarray(x).at[int(i) % 2**63].get(mode="wrap")
+            assert int(got) == int(i) % 2**63 % size
