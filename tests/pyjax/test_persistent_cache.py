@@ -405,7 +405,12 @@ def _run(cache: Path | str, **environment: str) -> subprocess.Popen[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "PYJAX_"))}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", _TRAINING],
-        env={**clean, "PYJAX_CACHE_DIR": str(cache), **environment},
+        env={
+            **clean,
+            "PYJAX_CACHE_DIR": str(cache),
+            "PYJAX_INSTALLED_DIR": "",  # what is found there counts, too
+            **environment,
+        },
         stdout=subprocess.PIPE,
         text=True,
     )
