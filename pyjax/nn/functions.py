@@ -109,6 +109,34 @@ def softplus(x: ArrayLike) -> Array:
     return jnp.logaddexp(x, 0)
 
 
+@custom_jvp
+def _squareplus(x: Array, b: Array) -> Array:
+    root = jnp.sqrt(jnp.square(x) + b)
+    # Below zero the sum cancels: it is b / (root - x).
+    below = (x < 0) & (b < np.inf)
+    lower = jnp.where(below, b, 0) / jnp.where(below, root - x, 1)
+    return jnp.where(below, lower, x + root) / 2
+
+
+@custom_jvp
+def _squareplus_slope(x: Array, b: Array) -> Array:
+    """(1 + x / root) / 2, which cancels below zero, too; one division for both sides."""
+    root = jnp.sqrt(jnp.square(x) + b)
+    below = (x < 0) & (b < np.inf)
+    ratio = jnp.where(below, b, x) / jnp.where(below, (root - x) * root, root)
+    return 0.5 * jnp.where(below, ratio, 1 + ratio)
+
+
+_squareplus.defjvps(
+    lambda g, ans, x, b: g * _squareplus_slope(x, b),
+    lambda g, ans, x, b: g * (0.25 / jnp.sqrt(jnp.square(x) + b)),
+)
+_squareplus_slope.defjvps(
+    lambda g, ans, x, b: g * (0.5 * b / jnp.sqrt(jnp.square(x) + b) ** 3),
+    lambda g, ans, x, b: g * (-0.25 * x / jnp.sqrt(jnp.square(x) + b) ** 3),
+)
+
+
 @jit
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """(x + sqrt(x² + b)) / 2: a smooth relu without exponentials (Barron 2021).
@@ -116,12 +144,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     >>> squareplus(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    x, b = promote_args_inexact("squareplus", *promote_args_inexact("squareplus", x), b)
-    root = jnp.sqrt(jnp.square(x) + b)
-    # Below zero the sum cancels: it is b / (root - x).
-    below = (x < 0) & (b < np.inf)
-    lower = jnp.where(below, b, 0) / jnp.where(below, root - x, 1)
-    return jnp.where(below, lower, x + root) / 2
+    return _squareplus(*promote_args_inexact("squareplus", *promote_args_inexact("squareplus", x), b))
 
 
 @jit

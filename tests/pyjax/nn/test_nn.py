@@ -149,6 +149,20 @@ def test_parameters():
     np.testing.assert_allclose(nn.squareplus(x, 0.0), [0, 3], atol=1e-6)
 
 
+def test_derivatives_of_squareplus_far_from_zero():
+    """All digits where x + sqrt(x² + 4) cancels, and 0 where x² is infinite."""
+    x = np.array([-np.inf, -1e30, -1e15, -1e4, -3, 0, 2, 1e4], np.float32)
+    wide, b = x.astype(np.float64), 4
+    root = np.sqrt(wide**2 + b)
+    with np.errstate(invalid="ignore"):
+        below, above = b / (root - wide) / root / 2, (1 + wide / root) / 2
+    along_x, along_b = pyjax.vmap(pyjax.grad(nn.squareplus, (0, 1)), (0, None))(x, 4.0)
+    np.testing.assert_allclose(along_x, np.where(x < 0, below, above), rtol=4e-7, atol=1e-29)
+    np.testing.assert_allclose(along_b, 1 / (4 * root), rtol=4e-7, atol=1e-29)
+    twice = pyjax.vmap(pyjax.grad(pyjax.grad(nn.squareplus)))(x)
+    np.testing.assert_allclose(twice, b / (2 * root**3), rtol=4e-7, atol=1e-44)
+
+
 def test_glu():
     x = np.linspace(-2, 2, 12).reshape(3, 4)
     expected = x[:, :2] * special.expit(x[:, 2:])
