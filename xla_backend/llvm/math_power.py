@@ -124,15 +124,25 @@ def _scale_by_eighths(w: FunctionWriter, ty: str, x: str, n: str, eighths: str) 
     return scale(w, ty, x, n, iop(w, ty, "ashr", iop(w, ty, "sub", eighths, _EIGHTHS_MAGIC), 3))
 
 
-def _power_f32(w: FunctionWriter, ty: str, a: str, y: str) -> str:
-    """a^y for positive finite a and finite y."""
-    wide = with_element(ty, "double")
-    e, m, interval = _interval(w, wide, w.cast("fpext", ty, a, wide))
+def log2_for_f32(w: FunctionWriter, wide: str, a: str) -> str:
+    """log2 of a positive normal double, to about 2^-40 of it beside 1 as elsewhere."""
+    e, m, interval = _interval(w, wide, a)
     factor = lookup(w, wide, _FACTORS, interval)
     r = w.fma(wide, m, factor, const(wide, -_LOG2E))
     whole = w.op("fadd", wide, e, lookup(w, wide, _LOGS_F32, interval))
-    log = w.fma(wide, r, horner(w, wide, r, _LOG2_F32), whole)
-    t = w.op("fmul", wide, log, w.cast("fpext", ty, y, wide))
+    return w.fma(wide, r, horner(w, wide, r, _LOG2_F32), whole)
+
+
+def _power_f32(w: FunctionWriter, ty: str, a: str, y: str) -> str:
+    """a^y for positive finite a and finite y."""
+    wide = with_element(ty, "double")
+    log = log2_for_f32(w, wide, w.cast("fpext", ty, a, wide))
+    return _exp2_for_f32(w, ty, w.op("fmul", wide, log, w.cast("fpext", ty, y, wide)))
+
+
+def _exp2_for_f32(w: FunctionWriter, ty: str, t: str) -> str:
+    """2^t of any doubles, rounded to f32."""
+    wide = with_element(ty, "double")
     t = clamp_keep_nan(w, wide, t, -200.0, 200.0)
     n, eighths = _to_eighths(w, wide, t)
     g = w.op("fsub", wide, t, n)

@@ -130,6 +130,16 @@ def test_tanh_is_most_accurate_where_it_is_hardest(lanes):
     check(lanes.emit("tanh", x), np.tanh(x.astype(np.float64)), 1.5)
 
 
+@pytest.mark.parametrize("name", ["asinh", "acosh", "atanh"])
+def test_inverse_hyperbolic_functions_where_their_formulas_change(lanes, name):
+    """Around the number below which asinh and atanh are x, and from where logarithms of numbers
+    beside 1 have the fewest digits."""
+    near = [0x37800000 + np.arange(-5000, 20_000), 0x3F800000 + np.arange(-5000, 20_000)]
+    size = np.concatenate(near).astype(np.int32).view(np.float32)
+    x = np.concatenate([size, -size])
+    check(lanes.emit(name, x), UNARY[name][0](x.astype(np.longdouble)).astype(np.float64), 0.51)
+
+
 @pytest.mark.parametrize("dtype, low", [(np.float32, -300), (np.float64, -2100)])
 def test_what_an_exponential_rounds_to_zero(lanes, dtype, low):
     """Down from where results are subnormal: the factors of the power of two, of which one is 0 in
