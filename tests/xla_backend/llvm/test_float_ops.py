@@ -9,6 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from xla_backend.hlo.types import from_numpy_dtype
+from xla_backend.llvm import elemental
+from xla_backend.llvm.types import const, register_type, vector
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -166,6 +170,22 @@ def test_binary(lanes, name, dtype):
     check(
         got, reference(x.astype(WIDER[dtype]), y.astype(WIDER[dtype])), allowed[dtype == np.float64]
     )
+
+
+@pytest.mark.parametrize("base", [2, 0.5, 8, 2.0**-140])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_of_a_constant_power_of_two(lanes, dtype, base):
+    """They have no logarithm to compute, and the bits of a base that is data."""
+    y = np.concatenate([arguments(dtype), np.linspace(-1100, 1100, 20_000).astype(dtype)])
+    t = from_numpy_dtype(np.dtype(dtype))
+
+    def by_constant(w, n, values):
+        constant = const(vector(register_type(t), n), base)
+        return elemental.emit(w, "power", t, n, constant, values[0])
+
+    got = lanes.apply(f"{base} to a power", [y], dtype, by_constant)
+    expected = lanes.emit("power", np.full_like(y, base), y)
+    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("name, sign", [("maximum", False), ("minimum", True)])
