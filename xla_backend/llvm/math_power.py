@@ -28,7 +28,7 @@ from xla_backend.llvm.math_basics import (
     quick_two_sum,
     two_product,
 )
-from xla_backend.llvm.registers import fills_registers, lookup, scale
+from xla_backend.llvm.registers import fills_registers, lookup, reciprocal_root_guess, scale
 from xla_backend.llvm.types import bits_of, const, constant_number, int_of, mask_of, with_element
 from xla_backend.llvm.writer import FunctionWriter
 
@@ -294,7 +294,14 @@ def _special_powers(w: FunctionWriter, ty: str, x: str, y: str, result: str) -> 
 
 
 def rsqrt(w: FunctionWriter, ty: str, x: str) -> str:
-    return w.op("fdiv", ty, const(ty, 1.0), w.intrinsic("sqrt", ty, x))
+    guess = reciprocal_root_guess(w, ty, x)
+    if guess is None:
+        return w.op("fdiv", ty, const(ty, 1.0), w.intrinsic("sqrt", ty, x))
+    # 1 / sqrt(1 - e) is 1 + e / 2 + 3 / 8 e^2, for |e| < 2^-13 to 2^-40. x guess is NaN for 0 and
+    # infinity, whose guesses are right.
+    e = w.fma(ty, w.fneg(ty, w.op("fmul", ty, x, guess)), guess, const(ty, 1.0))
+    more = w.op("fmul", ty, w.op("fmul", ty, guess, e), horner(w, ty, e, (0.5, 0.375)))
+    return w.select(w.cmp("ord", ty, e, e), ty, w.op("fadd", ty, guess, more), guess)
 
 
 _CBRT = (
