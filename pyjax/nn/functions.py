@@ -121,10 +121,17 @@ def _squareplus(x: Array, b: Array) -> Array:
 @custom_jvp
 def _squareplus_slope(x: Array, b: Array) -> Array:
     """(1 + x / root) / 2, which cancels below zero, too; one division for both sides."""
-    root = jnp.sqrt(jnp.square(x) + b)
-    below = (x < 0) & (b < np.inf)
-    ratio = jnp.where(below, b, x) / jnp.where(below, (root - x) * root, root)
+    root, finite = jnp.sqrt(jnp.square(x) + b), b < np.inf
+    below = (x < 0) & finite
+    far = (root == np.inf) & finite  # only the square overflows
+    above = jnp.where(far, 1, x), jnp.where(far, 1, root)
+    ratio = jnp.where(below, b, above[0]) / jnp.where(below, (root - x) * root, above[1])
     return 0.5 * jnp.where(below, ratio, 1 + ratio)
+
+
+def _over_cube(number: Array, x: Array, b: Array) -> Array:
+    """number / root³, and 0 where b is infinite."""
+    return jnp.where(b < np.inf, number, 0) / jnp.sqrt(jnp.square(x) + b) ** 3
 
 
 _squareplus.defjvps(
@@ -132,8 +139,8 @@ _squareplus.defjvps(
     lambda g, ans, x, b: g * (0.25 / jnp.sqrt(jnp.square(x) + b)),
 )
 _squareplus_slope.defjvps(
-    lambda g, ans, x, b: g * (0.5 * b / jnp.sqrt(jnp.square(x) + b) ** 3),
-    lambda g, ans, x, b: g * (-0.25 * x / jnp.sqrt(jnp.square(x) + b) ** 3),
+    lambda g, ans, x, b: g * _over_cube(0.5 * b, x, b),
+    lambda g, ans, x, b: g * _over_cube(-0.25 * x, x, b),
 )
 
 
