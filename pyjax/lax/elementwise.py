@@ -138,7 +138,7 @@ _UNARY = [
         INEXACT,
         lambda g, ans, x: mul(g, rsqrt(mul(sub(x, scalar_like(1, x)), _one_plus(x)))),
     ),
-    ("atanh", Opcode.ATANH, INEXACT, lambda g, ans, x: div(div(g, _one_minus(x)), _one_plus(x))),
+    ("atanh", Opcode.ATANH, INEXACT, lambda g, ans, x: div(g, mul(_one_minus(x), _one_plus(x)))),
     (
         "sqrt",
         Opcode.SQRT,

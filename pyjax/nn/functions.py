@@ -109,6 +109,41 @@ def softplus(x: ArrayLike) -> Array:
     return jnp.logaddexp(x, 0)
 
 
+@custom_jvp
+def _squareplus(x: Array, b: Array) -> Array:
+    root = jnp.sqrt(jnp.square(x) + b)
+    # Below zero the sum cancels: it is b / (root - x).
+    below = (x < 0) & (b < np.inf)
+    lower = jnp.where(below, b, 0) / jnp.where(below, root - x, 1)
+    return jnp.where(below, lower, x + root) / 2
+
+
+@custom_jvp
+def _squareplus_slope(x: Array, b: Array) -> Array:
+    """(1 + x / root) / 2, which cancels below zero, too; one division for both sides."""
+    root, finite = jnp.sqrt(jnp.square(x) + b), b < np.inf
+    below = (x < 0) & finite
+    far = (root == np.inf) & finite  # only the square overflows
+    above = jnp.where(far, 1, x), jnp.where(far, 1, root)
+    ratio = jnp.where(below, b, above[0]) / jnp.where(below, (root - x) * root, above[1])
+    return 0.5 * jnp.where(below, ratio, 1 + ratio)
+
+
+def _over_cube(number: Array, x: Array, b: Array) -> Array:
+    """number / root³, and 0 where b is infinite."""
+    return jnp.where(b < np.inf, number, 0) / jnp.sqrt(jnp.square(x) + b) ** 3
+
+
+_squareplus.defjvps(
+    lambda g, ans, x, b: g * _squareplus_slope(x, b),
+    lambda g, ans, x, b: g * (0.25 / jnp.sqrt(jnp.square(x) + b)),
+)
+_squareplus_slope.defjvps(
+    lambda g, ans, x, b: g * _over_cube(0.5 * b, x, b),
+    lambda g, ans, x, b: g * _over_cube(-0.25 * x, x, b),
+)
+
+
 @jit
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """(x + sqrt(x² + b)) / 2: a smooth relu without exponentials (Barron 2021).
@@ -116,12 +151,8 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     >>> squareplus(0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    x, b = promote_args_inexact("squareplus", *promote_args_inexact("squareplus", x), b)
-    root = jnp.sqrt(jnp.square(x) + b)
-    # Below zero the sum cancels: it is b / (root - x).
-    below = (x < 0) & (b < np.inf)
-    lower = jnp.where(below, b, 0) / jnp.where(below, root - x, 1)
-    return jnp.where(below, lower, x + root) / 2
+    (x,) = promote_args_inexact("squareplus", x)
+    return _squareplus(*promote_args_inexact("squareplus", x, b))
 
 
 @jit
@@ -260,6 +291,21 @@ def hard_sigmoid(x: ArrayLike) -> Array:
     return relu6(x + 3.0) / 6.0
 
 
+@custom_jvp
+def _hard_silu(x: Array) -> Array:
+    return x * hard_sigmoid(x)
+
+
+def _hard_silu_slope(x: Array) -> Array:
+    """One division by 6 for both factors."""
+    shifted = x + 3.0
+    inside = (shifted > 0) & (shifted < 6)
+    return (_relu6(shifted) + lax.select(inside, x, lax.full_like(x, 0))) / 6.0
+
+
+_hard_silu.defjvps(lambda g, ans, x: g * _hard_silu_slope(x))
+
+
 @jit
 def hard_silu(x: ArrayLike) -> Array:
     """x · hard_sigmoid(x).
@@ -267,8 +313,7 @@ def hard_silu(x: ArrayLike) -> Array:
     >>> hard_silu(jnp.array([-4.0, 0.0, 4.0]))
     Array([-0.,  0.,  4.], dtype=float32)
     """
-    x = _float_operand("hard_silu", x)
-    return x * hard_sigmoid(x)
+    return _hard_silu(_float_operand("hard_silu", x))
 
 
 hard_swish = hard_silu

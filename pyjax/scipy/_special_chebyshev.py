@@ -429,11 +429,33 @@ FRESNEL_G_FROM_2_4 = (
 
 def chebyshev(coefficients: tuple[float, ...], u: Array) -> Array:
     """Σ c_k T_k(u) by Clenshaw's recurrence; without the terms below the precision of `u`."""
+    return _clenshaw([lax.full_like(u, c) for c in _terms(coefficients, u)], u)
+
+
+def chebyshev_of_one(tables: tuple[tuple[float, ...], ...], chosen: list[Array], u: Array) -> Array:
+    """The series of the first table that is chosen for an element, else of the last one:
+    coefficients are selected, and there is one recurrence."""
+    series = [_terms(table, u) for table in tables]
+    coefficients = []
+    for k in range(max(map(len, series))):
+        *others, last = [terms[k] if k < len(terms) else 0.0 for terms in series]
+        found = lax.full_like(u, last)
+        for choice, c in zip(reversed(chosen), reversed(others), strict=True):
+            found = lax.select(choice, lax.full_like(u, c), found)
+        coefficients.append(found)
+    return _clenshaw(coefficients, u)
+
+
+def _terms(coefficients: tuple[float, ...], u: Array) -> tuple[float, ...]:
     least = 0.02 * float(np.finfo(u.dtype).eps) * max(map(abs, coefficients))
     count = max(k for k, c in enumerate(coefficients) if abs(c) > least) + 1
+    return coefficients[:count]
+
+
+def _clenshaw(coefficients: list[Array], u: Array) -> Array:
     last = before = lax.full_like(u, 0)
     twice = lax.add(u, u)
-    for c in coefficients[count - 1 : 0 : -1]:
+    for c in coefficients[:0:-1]:
         step = lax.sub(lax.mul(twice, last), before)
-        last, before = lax.add(step, lax.full_like(u, c)), last
-    return lax.add(lax.sub(lax.mul(u, last), before), lax.full_like(u, coefficients[0]))
+        last, before = lax.add(step, c), last
+    return lax.add(lax.sub(lax.mul(u, last), before), coefficients[0])

@@ -13,7 +13,7 @@ from pyjax.api.custom_jvp import custom_jvp
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from pyjax.scipy import _special_chebyshev as tables
-from pyjax.scipy._special_chebyshev import chebyshev
+from pyjax.scipy._special_chebyshev import chebyshev_of_one
 
 Array = Any
 ArrayLike = Any
@@ -113,23 +113,36 @@ def erfcx(x: ArrayLike) -> Array:
     return in_single(_erfcx)(x)
 
 
+# Ends of the intervals of Dawson's integral. The arguments of their series are multiples of x²,
+# x, x, x and 1 / x², to which a number is added.
+_DAWSN_ENDS = (1.5, 2.5, 4.0, 6.0)
+_DAWSN_FACTORS = (2 / 2.25, 2.0, 2 / 1.5, 1.0, 72.0)
+_DAWSN_SHIFTS = (-1.0, -4.0, -6.5 / 1.5, -5.0, -1.0)
+_DAWSN_SERIES = (
+    tables.DAWSN_NEAR,
+    tables.DAWSN_FROM_1_5,
+    tables.DAWSN_FROM_2_5,
+    tables.DAWSN_FROM_4,
+    tables.DAWSN_FROM_6,
+)
+
+
 @custom_jvp
 def _dawsn(x: Array) -> Array:
     size = jnp.abs(x)
+    below = [size < end for end in _DAWSN_ENDS]
 
-    def between(table: tuple[float, ...], low: float, high: float) -> Array:
-        inside = jnp.clip(size, low, high)
-        return chebyshev(table, (2 * inside - (low + high)) / (high - low)) / inside
+    def chosen(values: tuple[float, ...]) -> Array:
+        found = lax.full_like(size, values[-1])
+        for choice, value in zip(reversed(below), values[-2::-1], strict=True):
+            found = lax.select(choice, lax.full_like(size, value), found)
+        return found
 
-    small = jnp.minimum(size, 1.5)
-    value = small * chebyshev(tables.DAWSN_NEAR, small * small * (2 / 2.25) - 1)
-    value = jnp.where(size < 1.5, value, between(tables.DAWSN_FROM_1_5, 1.5, 2.5))
-    value = jnp.where(size < 2.5, value, between(tables.DAWSN_FROM_2_5, 2.5, 4.0))
-    value = jnp.where(size < 4.0, value, between(tables.DAWSN_FROM_4, 4.0, 6.0))
-    large = jnp.maximum(size, 6.0)
-    tail = chebyshev(tables.DAWSN_FROM_6, 2 * (6 / large) ** 2 - 1) / large
-    value = jnp.where(size < 6.0, value, tail)
-    return jnp.where(jnp.isnan(x), np.nan, jnp.copysign(value, x))
+    inverse = 1 / size
+    argument = jnp.where(below[0], size * size, jnp.where(below[-1], size, inverse * inverse))
+    u = argument * chosen(_DAWSN_FACTORS) + chosen(_DAWSN_SHIFTS)
+    value = chebyshev_of_one(_DAWSN_SERIES, below, u) * jnp.where(below[0], size, inverse)
+    return jnp.copysign(value, x)
 
 
 _dawsn.defjvps(lambda g, ans, x: g * (1 - 2 * jnp.where(jnp.abs(x) == np.inf, 0, x) * ans))

@@ -20,6 +20,8 @@ from pyjax.lax.special.error_functions import (
 from pyjax.numpy.eager import one_program
 from pyjax.numpy.util import promote_args_inexact
 from xla_backend.hlo.special_function_tables import (
+    LOGIT_F32,
+    LOGIT_F64,
     NDTRI_CENTRAL_F32,
     NDTRI_TAIL_F32,
     NDTRI_TAIL_F64,
@@ -77,10 +79,14 @@ def expit(x: ArrayLike) -> Array:
 @custom_jvp
 @partial(in_float32, keeps_weak_types=True)
 def _logit(x: Array) -> Array:
-    # x / (1 - x) rounds what the logarithm leaves of it near 1; 2 x - 1 is exact there.
+    # x / (1 - x) rounds what the logarithm leaves of it near 1; s = 2 x - 1 is exact there, and the
+    # odds are (1 + s) / (1 - s).
     middle = (x > 0.25) & (x < 0.75)
-    odds = jnp.where(middle, 2 * x - 1, x) / (1 - x)
-    return jnp.where(middle, lax.log1p(odds), lax.log(odds))
+    s = 2 * x - 1
+    square = s * s
+    table = LOGIT_F32 if x.dtype == np.float32 else LOGIT_F64
+    near = 2 * s + s * square * horner(square, table)
+    return jnp.where(middle, near, lax.log(x / (1 - x)))
 
 
 _logit.defjvps(lambda g, ans, x: g / (x * (1 - x)))

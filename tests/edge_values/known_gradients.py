@@ -309,6 +309,18 @@ GRADIENTS: tuple[Difference, ...] = (
         example="nn.tanh f(u) float32",
     ),
     Difference(
+        cases=(
+            "nn.squareplus f(u) float32",
+            "nn.squareplus f(u, -2.0) float32",
+            "nn.squareplus f(u, inf) float32",
+        ),
+        modes="vjp",
+        title="Gradient of squareplus where the square overflows",
+        reason="It is 0 far below zero and 1 far above, and 1/2 with an infinite b; JAX's 2 x times "
+        "0 is NaN there.",
+        example="nn.squareplus f(u) float32",
+    ),
+    Difference(
         cases=("scipy.special.i1 f(u) float32",),
         modes="jvp vjp",
         title="Gradient of i1 where it overflows",

@@ -10,8 +10,9 @@ from __future__ import annotations
 from xla_backend.llvm.math_basics import Emitter, through_double
 from xla_backend.llvm.math_erf import erf
 from xla_backend.llvm.math_exp import cosh, exp, expm1, logistic, sinh, tanh
+from xla_backend.llvm.math_inverse_hyperbolic import acosh, asinh, atanh
 from xla_backend.llvm.math_inverse_trig import acos, asin, atan2
-from xla_backend.llvm.math_log import acosh, asinh, atanh, log, log1p
+from xla_backend.llvm.math_log import log, log1p
 from xla_backend.llvm.math_power import cbrt, power, rsqrt
 from xla_backend.llvm.math_trig import cos, sin, tan
 
@@ -30,9 +31,9 @@ FLOAT_FUNCTIONS: dict[str, Emitter] = {
     "asin": through_double(asin),
     "acos": through_double(acos),
     "atan2": atan2,
-    "asinh": through_double(asinh),
-    "acosh": through_double(acosh),
-    "atanh": through_double(atanh),
+    "asinh": asinh,
+    "acosh": acosh,
+    "atanh": atanh,
     "erf": erf,
     "power": power,
     "rsqrt": rsqrt,

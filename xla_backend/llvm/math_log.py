@@ -1,4 +1,4 @@
-"""log, log1p, asinh, acosh, atanh for f32 and f64 lanes.
+"""log and log1p for f32 and f64 lanes.
 
 x = m 2^e with m in [sqrt(1/2), sqrt(2)), f = m - 1. f32: log(1+f) = f - f^2/2 + f^3 P(f).
 f64: with s = f / (2+f), log(1+f) = f - (f^2/2 - s (f^2/2 + R)), R = s^2 L(s^2).
@@ -14,8 +14,6 @@ from xla_backend.llvm.math_basics import (
     INF,
     NAN,
     bits,
-    copysign,
-    fabs,
     fcmp,
     fmt,
     horner,
@@ -139,39 +137,3 @@ def log1p(w: FunctionWriter, ty: str, x: str) -> str:
     result = pick(w, ty, fcmp(w, ty, "oeq", x, -1.0), -INF, result)
     result = pick(w, ty, fcmp(w, ty, "ult", x, -1.0), NAN, result)
     return pick(w, ty, fcmp(w, ty, "oeq", x, 0.0), x, result)
-
-
-_BIG = 2.0**28  # above this sqrt(x^2 +- 1) is |x| and asinh, acosh are log(2|x|)
-
-
-def asinh(w: FunctionWriter, ty: str, x: str) -> str:
-    one = const(ty, 1.0)
-    a = fabs(w, ty, x)
-    big = fcmp(w, ty, "ogt", a, _BIG)
-    c = w.select(big, ty, one, a)
-    square = w.op("fmul", ty, c, c)
-    root = w.intrinsic("sqrt", ty, w.op("fadd", ty, square, one))
-    q = w.op("fdiv", ty, square, w.op("fadd", ty, root, one))
-    argument = w.select(big, ty, w.op("fsub", ty, a, one), w.op("fadd", ty, c, q))
-    result = log1p(w, ty, argument)
-    result = w.op("fadd", ty, result, pick(w, ty, big, LN2, 0.0))
-    return copysign(w, ty, result, x)
-
-
-def acosh(w: FunctionWriter, ty: str, x: str) -> str:
-    big = fcmp(w, ty, "ogt", x, _BIG)
-    t = w.op("fsub", ty, x, const(ty, 1.0))
-    c = pick(w, ty, big, 1.0, t)
-    root = w.intrinsic("sqrt", ty, w.fma(ty, c, c, w.op("fadd", ty, c, c)))
-    argument = w.select(big, ty, t, w.op("fadd", ty, c, root))
-    result = w.op("fadd", ty, log1p(w, ty, argument), pick(w, ty, big, LN2, 0.0))
-    return pick(w, ty, fcmp(w, ty, "ult", x, 1.0), NAN, result)
-
-
-def atanh(w: FunctionWriter, ty: str, x: str) -> str:
-    a = fabs(w, ty, x)
-    q = w.op("fdiv", ty, w.op("fadd", ty, a, a), w.op("fsub", ty, const(ty, 1.0), a))
-    result = w.op("fmul", ty, log1p(w, ty, q), const(ty, 0.5))
-    # Halving a subnormal 2x would round twice.
-    result = pick(w, ty, fcmp(w, ty, "olt", a, 2.0**-40), a, result)
-    return copysign(w, ty, result, x)

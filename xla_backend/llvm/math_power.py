@@ -8,6 +8,8 @@ as a sum of two numbers.
 
 from __future__ import annotations
 
+import math
+
 from xla_backend.llvm.math_basics import (
     INF,
     NAN,
@@ -26,8 +28,8 @@ from xla_backend.llvm.math_basics import (
     quick_two_sum,
     two_product,
 )
-from xla_backend.llvm.registers import fills_registers, lookup, scale
-from xla_backend.llvm.types import bits_of, const, int_of, mask_of, with_element
+from xla_backend.llvm.registers import fills_registers, lookup, reciprocal_root_guess, scale
+from xla_backend.llvm.types import bits_of, const, constant_number, int_of, mask_of, with_element
 from xla_backend.llvm.writer import FunctionWriter
 
 # m lies in 16 intervals from the number with these bits on. For each there is c, log2(e) / m but
@@ -124,15 +126,25 @@ def _scale_by_eighths(w: FunctionWriter, ty: str, x: str, n: str, eighths: str) 
     return scale(w, ty, x, n, iop(w, ty, "ashr", iop(w, ty, "sub", eighths, _EIGHTHS_MAGIC), 3))
 
 
-def _power_f32(w: FunctionWriter, ty: str, a: str, y: str) -> str:
-    """a^y for positive finite a and finite y."""
-    wide = with_element(ty, "double")
-    e, m, interval = _interval(w, wide, w.cast("fpext", ty, a, wide))
+def log2_for_f32(w: FunctionWriter, wide: str, a: str) -> str:
+    """log2 of a positive normal double, to about 2^-40 of it beside 1 as elsewhere."""
+    e, m, interval = _interval(w, wide, a)
     factor = lookup(w, wide, _FACTORS, interval)
     r = w.fma(wide, m, factor, const(wide, -_LOG2E))
     whole = w.op("fadd", wide, e, lookup(w, wide, _LOGS_F32, interval))
-    log = w.fma(wide, r, horner(w, wide, r, _LOG2_F32), whole)
-    t = w.op("fmul", wide, log, w.cast("fpext", ty, y, wide))
+    return w.fma(wide, r, horner(w, wide, r, _LOG2_F32), whole)
+
+
+def _power_f32(w: FunctionWriter, ty: str, a: str, y: str) -> str:
+    """a^y for positive finite a and finite y."""
+    wide = with_element(ty, "double")
+    log = log2_for_f32(w, wide, w.cast("fpext", ty, a, wide))
+    return _exp2_for_f32(w, ty, w.op("fmul", wide, log, w.cast("fpext", ty, y, wide)))
+
+
+def _exp2_for_f32(w: FunctionWriter, ty: str, t: str) -> str:
+    """2^t of any doubles, rounded to f32."""
+    wide = with_element(ty, "double")
     t = clamp_keep_nan(w, wide, t, -200.0, 200.0)
     n, eighths = _to_eighths(w, wide, t)
     g = w.op("fsub", wide, t, n)
@@ -169,6 +181,11 @@ def _power_f64(w: FunctionWriter, ty: str, a: str, y: str, boost: str) -> str:
     log, log_low = _log2_double_length(w, ty, a, boost)
     if not w.target.has_fma:  # products are taken apart: larger numbers would overflow there
         y = clamp_keep_nan(w, ty, y, -_LARGEST_Y, _LARGEST_Y)
+    return _exp2_f64(w, ty, log, log_low, y)
+
+
+def _exp2_f64(w: FunctionWriter, ty: str, log: str, log_low: str, y: str) -> str:
+    """2^((log + log_low) y) of finite numbers."""
     t, t_low = two_product(w, ty, log, y)
     t_low = w.fma(ty, log_low, y, t_low)
     if not fills_registers(w, ty):  # the exponent is an integer then
@@ -187,6 +204,9 @@ def _power_f64(w: FunctionWriter, ty: str, a: str, y: str, boost: str) -> str:
 def power(w: FunctionWriter, ty: str, x: str, y: str) -> str:
     """IEEE pow: x^0 = 1 and 1^y = 1 even for NaN; negative x only to integer powers."""
     single = bits_of(ty) == 32
+    exponent = _exponent_of_constant(x)
+    if exponent is not None:
+        return _power_of_scale(w, ty, exponent, y)
     # x is not positive and finite (for f64 also not normal), or y is not finite.
     infinity, least = fmt(ty).infinity_bits, 1 if single else 1 << fmt(ty).mantissa
     above = iop(w, ty, "sub", bits(w, ty, x), least)
@@ -212,6 +232,26 @@ def power(w: FunctionWriter, ty: str, x: str, y: str) -> str:
         lambda: [result],
         likely=False,
     )[0]
+
+
+def _exponent_of_constant(x: str) -> int | None:
+    """The exponent of a constant power of two other than 1; None of other values."""
+    number = constant_number(x)
+    if number is None or not 0 < number < INF:
+        return None
+    mantissa, exponent = math.frexp(number)
+    return exponent - 1 if mantissa == 0.5 and number != 1 else None
+
+
+def _power_of_scale(w: FunctionWriter, ty: str, exponent: int, y: str) -> str:
+    """(2^exponent)^y, with the bits of `power`: such a logarithm is exact there."""
+    if bits_of(ty) == 32:
+        wide = with_element(ty, "double")
+        t = w.op("fmul", wide, const(wide, exponent), w.cast("fpext", ty, y, wide))
+        return _exp2_for_f32(w, ty, t)
+    finite = clamp_keep_nan(w, ty, y, -_LARGEST_Y, _LARGEST_Y)
+    result = _exp2_f64(w, ty, const(ty, exponent), const(ty, 0.0), finite)
+    return pick(w, ty, w.cmp("uno", ty, y, y), y, result)
 
 
 def _boosted(w: FunctionWriter, ty: str, a: str) -> list[str]:
@@ -254,7 +294,14 @@ def _special_powers(w: FunctionWriter, ty: str, x: str, y: str, result: str) -> 
 
 
 def rsqrt(w: FunctionWriter, ty: str, x: str) -> str:
-    return w.op("fdiv", ty, const(ty, 1.0), w.intrinsic("sqrt", ty, x))
+    guess = reciprocal_root_guess(w, ty, x)
+    if guess is None:
+        return w.op("fdiv", ty, const(ty, 1.0), w.intrinsic("sqrt", ty, x))
+    # 1 / sqrt(1 - e) is 1 + e / 2 + 3 / 8 e^2, for |e| < 2^-13 to 2^-40. x guess is NaN for 0 and
+    # infinity, whose guesses are right.
+    e = w.fma(ty, w.fneg(ty, w.op("fmul", ty, x, guess)), guess, const(ty, 1.0))
+    more = w.op("fmul", ty, w.op("fmul", ty, guess, e), horner(w, ty, e, (0.5, 0.375)))
+    return w.select(w.cmp("ord", ty, e, e), ty, w.op("fadd", ty, guess, more), guess)
 
 
 _CBRT = (

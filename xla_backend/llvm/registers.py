@@ -139,6 +139,35 @@ def _apart(w: FunctionWriter, name: str, how: str, register: str, value: str) ->
     )
 
 
+def reciprocal_root_guess(w: FunctionWriter, ty: str, x: str) -> str | None:
+    """1 / sqrt(x) of f32 to 2^-14 of it, infinite and 0 for 0 and infinity; None where there is no
+    instruction for it. The same for vectors of any length: lanes are filled up to a register."""
+    if not w.target.is_x86 or w.target.vector_bits != _WIDTH or element(ty) != "float":
+        return None
+
+    def guessed(register: str, value: str) -> str:
+        every = "i16" if lanes(register) == 16 else "i8"
+        name = f"llvm.x86.avx512.rsqrt14.ps.{32 * lanes(register)}"
+        w.module.declare(name, register, [register, register, every])
+        zero = const(register, 0)
+        return w.pure(
+            f"call {register} @{name}({register} {value}, {register} {zero}, {every} -1)", value
+        )
+
+    n = lanes(ty)
+    count = next((k for k in (4, 8) if n <= k), -(-n // 16) * 16)
+    filled, value = vector("float", count), x
+    if n == 1:
+        value = w.insert(filled, "poison", x, 0)
+    elif n < count:
+        value = w.shuffle(ty, x, "poison", [*range(n), *[-1] * (count - n)])
+    register = min(32 * count, _WIDTH)
+    value = by_registers(w, filled, register, guessed, (filled, value))
+    if n == 1:
+        return w.extract(filled, value, 0)
+    return value if n == count else w.shuffle(filled, value, "poison", range(n))
+
+
 def permutes_tables(target: TargetInfo) -> bool:
     """Whether a machine looks up floats of a small table in registers."""
     return target.is_x86 and (target.vector_bits == _WIDTH or target.masks_by_sign)

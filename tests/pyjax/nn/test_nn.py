@@ -149,6 +149,32 @@ def test_parameters():
     np.testing.assert_allclose(nn.squareplus(x, 0.0), [0, 3], atol=1e-6)
 
 
+def test_derivatives_of_squareplus_far_from_zero():
+    """All digits where x + sqrt(x² + 4) cancels, and 0 or 1 where x² is infinite."""
+    x = np.array([-np.inf, -1e30, -1e15, -1e4, -3, 0, 2, 1e4, 1e30, np.inf], np.float32)
+    wide, b = x.astype(np.float64), 4
+    root = np.sqrt(wide**2 + b)
+    with np.errstate(all="ignore"):
+        below, above = b / (root - wide) / root / 2, (1 + wide / root) / 2
+        above[-1] = 1
+    along_x, along_b = pyjax.vmap(pyjax.grad(nn.squareplus, (0, 1)), (0, None))(x, 4.0)
+    np.testing.assert_allclose(along_x, np.where(x < 0, below, above), rtol=4e-7, atol=1e-29)
+    np.testing.assert_allclose(along_b, 1 / (4 * root), rtol=4e-7, atol=1e-29)
+    twice = pyjax.vmap(pyjax.grad(pyjax.grad(nn.squareplus)))(x)
+    np.testing.assert_allclose(twice, b / (2 * root**3), rtol=4e-7, atol=1e-44)
+
+
+def test_gradient_of_hard_silu():
+    """(2 x + 3) / 6 between -3 and 3, rounded like that; at both ends that of relu6 is 0."""
+    inside = np.linspace(-2.999, 2.999, 1001, dtype=np.float32)
+    got = pyjax.vmap(pyjax.grad(nn.hard_silu))(inside)
+    np.testing.assert_allclose(got, (2 * inside.astype(np.float64) + 3) / 6, rtol=2e-7, atol=6e-8)
+    outside = np.array([-np.inf, -1e30, -3, 3, 4, np.inf, np.nan], np.float32)
+    slopes = pyjax.vmap(pyjax.grad(nn.hard_silu))(outside)
+    np.testing.assert_array_equal(slopes, [0, 0, 0, 1, 1, 1, np.nan])
+    assert pyjax.grad(pyjax.grad(nn.hard_silu))(1.0) == np.float32(1 / 3)
+
+
 def test_glu():
     x = np.linspace(-2, 2, 12).reshape(3, 4)
     expected = x[:, :2] * special.expit(x[:, 2:])

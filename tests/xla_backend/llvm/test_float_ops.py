@@ -9,6 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from xla_backend.hlo.types import from_numpy_dtype
+from xla_backend.llvm import elemental
+from xla_backend.llvm.types import const, register_type, vector
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -130,6 +134,16 @@ def test_tanh_is_most_accurate_where_it_is_hardest(lanes):
     check(lanes.emit("tanh", x), np.tanh(x.astype(np.float64)), 1.5)
 
 
+@pytest.mark.parametrize("name", ["asinh", "acosh", "atanh"])
+def test_inverse_hyperbolic_functions_where_their_formulas_change(lanes, name):
+    """Around the number below which asinh and atanh are x, and from where logarithms of numbers
+    beside 1 have the fewest digits."""
+    near = [0x37800000 + np.arange(-5000, 20_000), 0x3F800000 + np.arange(-5000, 20_000)]
+    size = np.concatenate(near).astype(np.int32).view(np.float32)
+    x = np.concatenate([size, -size])
+    check(lanes.emit(name, x), UNARY[name][0](x.astype(np.longdouble)).astype(np.float64), 0.51)
+
+
 @pytest.mark.parametrize("dtype, low", [(np.float32, -300), (np.float64, -2100)])
 def test_what_an_exponential_rounds_to_zero(lanes, dtype, low):
     """Down from where results are subnormal: the factors of the power of two, of which one is 0 in
@@ -156,6 +170,22 @@ def test_binary(lanes, name, dtype):
     check(
         got, reference(x.astype(WIDER[dtype]), y.astype(WIDER[dtype])), allowed[dtype == np.float64]
     )
+
+
+@pytest.mark.parametrize("base", [2, 0.5, 8, 2.0**-140])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_of_a_constant_power_of_two(lanes, dtype, base):
+    """They have no logarithm to compute, and the bits of a base that is data."""
+    y = np.concatenate([arguments(dtype), np.linspace(-1100, 1100, 20_000).astype(dtype)])
+    t = from_numpy_dtype(np.dtype(dtype))
+
+    def by_constant(w, n, values):
+        constant = const(vector(register_type(t), n), base)
+        return elemental.emit(w, "power", t, n, constant, values[0])
+
+    got = lanes.apply(f"{base} to a power", [y], dtype, by_constant)
+    expected = lanes.emit("power", np.full_like(y, base), y)
+    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("name, sign", [("maximum", False), ("minimum", True)])
@@ -199,11 +229,12 @@ def test_sixteen_bits_round_once(lanes, name, dtype):
     np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
 
 
-def test_scalar_and_odd_lane_counts(lanes):
-    x = arguments(np.float32, 9999991)
-    full = lanes.emit("sine", x)
-    for count in (1, 4, 8):
-        np.testing.assert_array_equal(lanes.emit("sine", x, lanes=count), full)
+@pytest.mark.parametrize("name", ["sine", "rsqrt", "asinh", "acosh", "atanh"])
+def test_scalar_and_odd_lane_counts(lanes, name):
+    x = arguments(np.float32, 999983)
+    full = lanes.emit(name, x)
+    for count in (1, 2, 4, 8):
+        np.testing.assert_array_equal(lanes.emit(name, x, lanes=count), full)
 
 
 @pytest.mark.slow
