@@ -28,6 +28,9 @@ from xla_backend.process.bounded_cache import BoundedCache, Budget
 from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.process.values import Value
 
+# Numbers of 32 bits.
+_LEAST, _MOST = -(2**31), 2**31 - 1
+
 
 class NewAxis(Value):
     """`None`: an axis of size one in the result."""
@@ -273,11 +276,16 @@ def analyse(
 
 
 def static_key(index: Any) -> tuple[Any, ...] | None:
-    """A hashable form of an index of ints, static slices, None and Ellipsis; else None."""
+    """A hashable form of an index of ints, static slices, None and Ellipsis; else None. Of ints of
+    32 bits: whether others are errors depends on more than what they are."""
     out = []
     for entry in index if type(index) is tuple else (index,):
         kind = type(entry)
-        if kind is int or entry is None or entry is Ellipsis:
+        if kind is int:
+            if not _LEAST <= entry <= _MOST:
+                return None
+            out.append(entry)
+        elif entry is None or entry is Ellipsis:
             out.append(entry)
         elif kind is slice:
             parts = (entry.start, entry.stop, entry.step)
@@ -321,7 +329,7 @@ def _static_index(entry: int, size: int, wrap: bool) -> np.ndarray:
     check_index_width(entry, size)
     if wrap and entry < 0:
         entry += size
-    return np.array(min(max(entry, -(2**31)), 2**31 - 1), index_dtype((size,)))
+    return np.array(min(max(entry, _LEAST), _MOST), index_dtype((size,)))
 
 
 def _analyse(

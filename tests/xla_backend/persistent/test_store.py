@@ -255,7 +255,7 @@ def test_a_directory_that_cannot_be_made(cache, monkeypatch):
     "directory, why",
     [
         ("~nobody-of-that-name/cache", "Could not determine home directory"),
-        ("/tmp/with\0in it", "embedded null byte"),
+        ("/tmp/with\0in it", "embedded null"),
     ],
 )
 def test_a_directory_that_no_path_leads_to(cache, directory, why):
