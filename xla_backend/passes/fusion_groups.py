@@ -25,6 +25,7 @@ from xla_backend.passes.fusion_rules import (
     reads_memory,
     same_window_read,
     takes_one_by_one,
+    takes_rows,
 )
 
 # What `may_be_interior` and joint work ask about.
@@ -37,6 +38,8 @@ MAX_ROOTS = 16
 RECOMPUTE_BUDGET = 8.0
 # Elements that lie apart are put together once, if each is read so often.
 _MANY_READS = 16
+# The longest row whose place counts as computed once.
+_MOST_PLACES = 16
 # A chain this cheap is computed again in each fusion that needs it.
 DUPLICATE_COST = 4
 DUPLICATE_SCALAR_COST = 13
@@ -59,6 +62,7 @@ class Group:
         "extra",
         "is_reduce",
         "members",
+        "places",
         "reduce_key",
         "roots",
         "size",
@@ -70,6 +74,8 @@ class Group:
         # Components that the root joins are computed in one loop, so what they share is, too.
         self.together = together and root.opcode is Opcode.CONCATENATE and joins_components(root)
         self.members: dict[Instruction, IndexMaps] = {}
+        # Of rows that members gather, and what these are computed of: once for each row.
+        self.places: set[Instruction] = set()
         self.roots: dict[Instruction, None] = {root: None}
         self.is_reduce = root.opcode is Opcode.REDUCE
         self.update = root if root.opcode is Opcode.DYNAMIC_UPDATE_SLICE else None
@@ -104,6 +110,21 @@ class Group:
             and self.update is None
             and other.update is None
         )
+
+    def has_place(self, node: Instruction) -> bool:
+        """Whether a member gathers rows at what it gives, or at what is computed of that."""
+        return any(
+            user in self.places or (user in self.members and takes_rows(user, node))
+            for user in node.users
+        )
+
+    def evaluations_of(self, node: Instruction, maps: IndexMaps) -> float:
+        """How often members compute a node, through these maps. Of a place that is once for each
+        row on a CPU, and more often where a row is many threads'."""
+        evaluations = sum(maps.values())
+        if self.has_place(node):
+            return max(node.shape.num_elements, evaluations / _MOST_PLACES)
+        return evaluations
 
     def index_maps_for(self, producer: Instruction) -> IndexMaps:
         """Through which maps the members of this group would evaluate `producer`."""
@@ -317,7 +338,7 @@ class GroupGraph:
             return None
         if evaluations >= _MANY_READS * elements and reads_apart(node):
             return None
-        extra = group.extra + cost * evaluations / group.evaluations
+        extra = group.extra + cost * group.evaluations_of(node, maps) / group.evaluations
         return maps if extra <= RECOMPUTE_BUDGET else None
 
     def _reads_too_late(self, node: Instruction, group: Group) -> bool:
@@ -376,9 +397,11 @@ class GroupGraph:
         if cost:
             group.size += 1
             if node.shape.dimensions:
-                evaluations = sum(maps.values())
+                evaluations = group.evaluations_of(node, maps)
                 if evaluations > node.shape.num_elements * 1.01:
                     group.extra += cost * evaluations / group.evaluations
+        if group.has_place(node):
+            group.places.add(node)
         group.members[node] = maps
         self.groups_of.setdefault(node, []).append(group)
 
@@ -506,6 +529,7 @@ class GroupGraph:
             if a not in groups:
                 groups.append(a)
             a.members.setdefault(node, {}).update(maps)
+        a.places |= b.places
         a.roots.update(b.roots)
         self._cover_span(a)
         a.extra += b.extra

@@ -134,6 +134,14 @@ def takes_one_by_one(user: Instruction, places: Instruction) -> bool:
     return one and not user.attributes.offset_dims
 
 
+def takes_rows(user: Instruction, places: Instruction) -> bool:
+    """Whether a gather reads several elements that follow each other for each of its places."""
+    if user.opcode is not Opcode.GATHER or user.operands[0] is places:
+        return False
+    assert isinstance(user.attributes, GatherAttributes)
+    return user.shape.rank - 1 in user.attributes.offset_dims
+
+
 def asks_twice(node: Instruction, members: Container[Instruction]) -> bool:
     """Whether a concatenation among members of a fusion joins what this one gives, at places that
     are known at run time only. No loop can be split where operands meet then, so each element would

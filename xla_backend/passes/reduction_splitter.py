@@ -16,8 +16,8 @@ from xla_backend.passes.patterns import binary_reducer, dims_of, splat_value
 _LONG_ROW = 64
 # What the first reduction writes should be little beside what it reads.
 _FEWER = 8
-# Arrays that the last cache may not hold, and stretches of these that are long ones of memory.
-_MEMORY_BYTES = 1 << 24
+# Arrays that no cache of a single core holds, and stretches of these that are long ones of memory.
+_MEMORY_BYTES = 1 << 22
 _LONG_STRETCH_BYTES = 1 << 16
 _SPLITS = frozenset({Opcode.ADD, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
 

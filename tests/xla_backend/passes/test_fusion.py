@@ -381,6 +381,44 @@ def test_places_that_are_numbers_are_computed_where_they_are_read() -> None:
       ROOT r = f32[5000] select(flat, g, nan)""") == ["select"]
 
 
+def _rows_at_places(columns: int) -> str:
+    return f"""
+      x = f32[1000,{columns}] parameter(0)
+      i = s64[5000] parameter(1)
+      n = s64[] constant(1000)
+      all = s64[5000] broadcast(n), dimensions={{}}
+      o = s64[] constant(0)
+      zeros = s64[5000] broadcast(o), dimensions={{}}
+      below = pred[5000] compare(i, zeros), direction=LT
+      moved = s64[5000] add(i, all)
+      place = s64[5000] select(below, moved, i)
+      m = s64[] constant(2147483647)
+      most = s64[5000] broadcast(m), dimensions={{}}
+      low = s64[5000] minimum(place, most)
+      l = s64[] constant(-2147483648)
+      least = s64[5000] broadcast(l), dimensions={{}}
+      high = s64[5000] maximum(low, least)
+      narrow = s32[5000] convert(high)
+      places = s32[5000,1] reshape(narrow)
+      g = f32[5000,{columns}] gather(x, places), offset_dims={{1}}, collapsed_slice_dims={{0}},
+        start_index_map={{0}}, index_vector_dim=1, slice_sizes={{1,{columns}}}
+      p = s32[] constant(0)
+      none = s32[5000,1] broadcast(p), dimensions={{}}
+      inside = pred[5000,1] compare(places, none), direction=GE
+      flat = pred[5000] reshape(inside)
+      wide = pred[5000,{columns}] broadcast(flat), dimensions={{0}}
+      q = f32[] constant(nan)
+      nan = f32[5000,{columns}] broadcast(q), dimensions={{}}
+      ROOT r = f32[5000,{columns}] select(wide, g, nan)"""
+
+
+@pytest.mark.parametrize("columns", [2, 4, 1000])
+def test_places_of_rows_are_computed_where_they_are_read(columns: int) -> None:
+    """`take(x, i, axis=0)`: each place is computed once for its row, and counted as if it were
+    for each element, so that half of the places were written to memory."""
+    assert fusions(_rows_at_places(columns)) == ["select"]
+
+
 def _crop_of_padded(size: int) -> str:
     return f"""
       p = f32[{size},{size}] parameter(0)

@@ -16,8 +16,8 @@ GROUP_ROWS = 8
 _BLOCK_BYTES = 1 << 14
 # What is kept of a block stays in the first cache.
 _KEPT_BYTES = 1 << 14
-# Arrays that the last cache may not hold, rows that are worth it, and what one nest reads.
-_MEMORY_BYTES = 1 << 24
+# Arrays that no cache of a single core holds, rows that are worth it, and what one nest reads.
+_MEMORY_BYTES = 1 << 22
 _ROW_BYTES = 1 << 10
 _NEST_BYTES = 1 << 17
 # Whole rows as short go row by row; of fewer bytes most are read at once, or the others twice.

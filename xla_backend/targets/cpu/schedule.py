@@ -49,6 +49,7 @@ from xla_backend.process.light_dataclasses import dataclass, field
 from xla_backend.targets.cpu.code_interface import CYCLES_PER_MICROSECOND
 from xla_backend.targets.cpu.lane_loads import goes_one_by_one
 from xla_backend.targets.cpu.long_columns import GROUP_ROWS, reduce_long_columns
+from xla_backend.targets.cpu.row_values import compute_rows_ahead
 from xla_backend.targets.cpu.short_row_reads import row_length, row_reads, shuffles
 from xla_backend.targets.cpu.short_rows import join_short_rows
 
@@ -308,6 +309,8 @@ def schedule(
     on one thread took, if somebody knows. `on_step` is called with the name of each step that was
     taken and the kernel."""
     done = on_step or _nothing
+    lanes_of = lambda stage: target.lanes(_widest(walk(stage.body)))
+    cost = lambda stage: _Cost(lanes_of(stage)).loop(stage)
     if move_bits(kernel):
         done("move_bits", kernel)
     if peel(kernel):
@@ -320,11 +323,9 @@ def schedule(
         done("interchange", kernel)
     if reduce_long_columns(kernel):
         done("reduce_long_columns", kernel)
-    if join_short_rows(
-        kernel,
-        lambda stage: target.lanes(_widest(walk(stage.body))),
-        lambda stage: _Cost(target.lanes(_widest(walk(stage.body)))).loop(stage),
-    ):
+    if compute_rows_ahead(kernel, lanes_of, cost):
+        done("compute_rows_ahead", kernel)
+    if join_short_rows(kernel, lanes_of, cost):
         done("join_short_rows", kernel)
     constants = {s.result: s for s in kernel.stages if isinstance(s, Constant)}
     nests = [_Nest.of(stage, target) for stage in kernel.stages if isinstance(stage, Loop)]

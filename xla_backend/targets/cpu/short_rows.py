@@ -40,19 +40,26 @@ def _joined_in(
             # It was cut into pieces, which are nests of their own.
             changed |= _joined_in(nest[-1].body, name, lanes_of, cost)
             continue
-        count = _short_loops(stage, lanes_of)
-        if not count:
-            continue
-        joined = Kernel(name, stages=Copy({}).block([stage]))
-        (copy,) = joined.stages
-        assert isinstance(copy, Loop)
-        collapse(joined, nest_of(copy)[-count:])
-        (new,) = joined.stages
-        assert isinstance(new, Loop)
-        if cost(new) < cost(stage):
+        new = joined(stage, name, lanes_of)
+        if new is not None and cost(new) < cost(stage):
             block[i] = new
             changed = True
     return changed
+
+
+def joined(stage: Loop, name: str, lanes_of: Callable[[Loop], int]) -> Loop | None:
+    """A nest with as many of its innermost loops in one as fill a vector; None if the last one
+    does."""
+    count = _short_loops(stage, lanes_of)
+    if not count:
+        return None
+    kernel = Kernel(name, stages=Copy({}).block([stage]))
+    (copy,) = kernel.stages
+    assert isinstance(copy, Loop)
+    collapse(kernel, nest_of(copy)[-count:])
+    (new,) = kernel.stages
+    assert isinstance(new, Loop)
+    return new
 
 
 def _short_loops(stage: Loop, lanes_of: Callable[[Loop], int]) -> int:

@@ -81,7 +81,7 @@ def test_rows_are_read_as_wide_as_registers_allow():
 
 def test_partial_results_are_added_up_by_less_code():
     """They are few, and wide groups are code for each register."""
-    text = """a = f32[4000,1000] parameter(0)
+    text = """a = f32[1000,1000] parameter(0)
       start = f32[] constant(0)
       ROOT r = f32[1000] reduce(a, start), dimensions={0}, to_apply=op"""
     loops = compile(module_of(text, combiner("add")), target="x86-64-v4").texts()["loops"]
@@ -220,5 +220,5 @@ def test_short_rows_from_memory_are_read_one_by_one():
 
 
 def test_rows_in_caches_are_read_all_at_once():
-    text = compile(module("maximum", 700, 1000), target="x86-64-v4").texts()["loops"]
+    text = compile(module("maximum", 300, 1000), target="x86-64-v4").texts()["loops"]
     assert "group" not in text and "lanes(256)" in text

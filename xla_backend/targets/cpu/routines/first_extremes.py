@@ -25,7 +25,7 @@ from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_types import EXTREME_TYPES, EXTREMES, PART
 from xla_backend.targets.cpu.routines.task_context import TaskContext
 
-_BLOCK_BYTES = 1 << 11
+_BLOCK_BYTES = 1 << 12
 _UNROLL = 4
 _AHEAD = 1 << 12
 # Of arrays that the last cache may not hold: of others, to ask costs more than it gains.
@@ -99,10 +99,15 @@ def _emit_extreme(module: ModuleWriter, t: P, extreme: str) -> str:
     shown = "i8" if t is P.PRED else register_type(t)
     w = module.function(name, [("ptr", "row"), ("i64", "n")], shown, internal=True)
     r = _Row(w, t, extreme)
-    ty = r.type(r.lanes)
+    ty, some = r.type(r.lanes), _UNROLL * r.lanes
     start = w.splat(ty, r.load("0", 1))
-    whole = w.op("and", "i64", "%n", str(-r.lanes))
-    with w.loop("0", whole, r.lanes, [(ty, start)]) as loop:
+    most, whole = (w.op("and", "i64", "%n", str(-size)) for size in (some, r.lanes))
+    with w.loop("0", most, some, [(ty, start)] * _UNROLL) as loop:
+        places = [w.iadd(loop.index, k * r.lanes) for k in range(_UNROLL)]
+        values = [r.load(place, r.lanes) for place in places]
+        loop.next = [r.better(a, b, r.lanes) for a, b in zip(loop.carried, values)]
+    together = reduce(lambda a, b: r.better(a, b, r.lanes), loop.results)
+    with w.loop(most, whole, r.lanes, [(ty, together)]) as loop:
         loop.next = [r.better(loop.carried[0], r.load(loop.index, r.lanes), r.lanes)]
     best = _of_lanes(r, loop.results[0])
     with w.loop(whole, "%n", 1, [(r.type(1), best)]) as loop:
