@@ -62,6 +62,13 @@ def as_matrices(name: str, a: Any, square: bool = False) -> Any:
     return a
 
 
+def beside_values(tolerance: Any, s: Any) -> Any:
+    """A number, or one for each matrix, as columns beside singular values, in their type."""
+    tolerance = util.convert(tolerance, s.dtype)
+    missing = max(0, s.ndim - 1 - tolerance.ndim)
+    return lax.reshape(tolerance, (*(1,) * missing, *tolerance.shape, 1))
+
+
 def adjoint(a: Any) -> Any:
     out = manipulation.swapaxes(a, -1, -2)
     return lax.conj(out) if is_complex(out) else out

@@ -12,7 +12,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.errors import new_error
 from pyjax.numpy import manipulation, reductions, util
 from pyjax.numpy.eager import one_program
-from pyjax.numpy.linalg_factorizations import as_matrices, svd, svdvals
+from pyjax.numpy.linalg_factorizations import as_matrices, beside_values, svd, svdvals
 from pyjax.numpy.linalg_solvers import inv
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex
@@ -167,8 +167,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     if m.ndim < 2:
         return util.convert(reductions.any(m != 0), np.dtype(np.int32))
     s = svd(m, full_matrices=False, compute_uv=False, hermitian=hermitian)
-    limit = util.convert(_rcond(rtol, s, m.shape) if tol is None else tol, s.dtype)
-    limit = lax.expand_dims(limit, (limit.ndim,))  # one for each matrix
+    limit = beside_values(_rcond(rtol, s, m.shape) if tol is None else tol, s)
     if tol is None:
         limit = limit * reductions.max(s, -1, keepdims=True)
     return reductions.sum(s > limit, -1)

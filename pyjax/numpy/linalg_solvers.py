@@ -16,7 +16,7 @@ from pyjax.core.structural import as_split
 from pyjax.lax.creation import iota_like
 from pyjax.numpy import diagonals, linear_algebra, reductions, util
 from pyjax.numpy.index_functions import take_along_axis
-from pyjax.numpy.linalg_factorizations import adjoint, as_matrices, svd
+from pyjax.numpy.linalg_factorizations import adjoint, as_matrices, beside_values, svd
 from pyjax.numpy.selection import select_where
 from pyjax.numpy.ufuncs import is_complex
 
@@ -239,9 +239,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 @partial(jit, static_argnames=("hermitian",))
 def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
     u, s, vh = svd(a, full_matrices=False, hermitian=hermitian)
-    limit = util.convert(rtol, s.dtype)
-    limit = lax.expand_dims(limit, (limit.ndim,)) * s[..., :1]  # one for each matrix
-    small = s <= limit
+    small = s <= beside_values(rtol, s) * s[..., :1]
     inverse = select_where(small, 0, 1 / select_where(small, np.ones((), s.dtype), s))
     scaled = adjoint(vh) * lax.expand_dims(util.convert(inverse, u.dtype), (inverse.ndim - 1,))
     return linear_algebra.matmul(scaled, adjoint(u), precision=lax.Precision.HIGHEST)
