@@ -58,9 +58,9 @@ def _is_worth_it(rows: Loop) -> bool:
 
 
 def _most_bytes(row: Statement) -> int:
-    """What the longest loop of a row moves for each of its accesses."""
-    found = [0]
+    """What the busiest access of a row moves, in all iterations of the loops around it."""
+    if isinstance(row, ACCESSES):
+        return row.buffer.element_type.byte_size
     if isinstance(row, Loop):
-        sizes = [s.buffer.element_type.byte_size for s in walk(row.body) if isinstance(s, ACCESSES)]
-        found += [s.var.extent * max(sizes, default=0) for s in walk([row]) if isinstance(s, Loop)]
-    return max(found)
+        return row.var.extent * max(map(_most_bytes, row.body), default=0)
+    return 0

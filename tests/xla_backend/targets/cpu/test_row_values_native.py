@@ -48,7 +48,8 @@ def arguments(module: HloModule, seed: int = 0) -> list[np.ndarray]:
     if x.element_type is not PrimitiveType.PRED and table.dtype.kind in "fc":
         table[0, 0], table[-1, -1], table[1, 0] = np.nan, -0.0, np.inf
     size = x.dimensions[0]
-    return [table, rng.integers(-size - 3, size + 3, i.dimensions, np.int64)]
+    places = rng.integers(-size - 3, size + 3, i.dimensions, np.int64)
+    return [table, places.astype(i.element_type.numpy_dtype)]
 
 
 @pytest.mark.parametrize("rows", [63, 64, 65, 200, 1003])
@@ -84,6 +85,27 @@ def test_places_are_computed_in_lanes() -> None:
 
 def test_long_rows_compute_their_places_themselves() -> None:
     executable = compile_module(rows_at("f32", 640, 4000), CompileOptions())
+    assert all("kept" not in text for text in executable.loop_ir.values())
+
+
+def test_windows_of_several_axes_compute_their_places_themselves() -> None:
+    """What a place is computed for is all that is read there, not its last axis alone."""
+    module = module_of("""
+    x = f32[64,40,96] parameter(0)
+    i = s32[64] parameter(1)
+    z = s32[] constant(0)
+    zeros = s32[64] broadcast(z), dimensions={}
+    n = s32[] constant(40)
+    all = s32[64] broadcast(n), dimensions={}
+    below = pred[64] compare(i, zeros), direction=LT
+    moved = s32[64] add(i, all)
+    place = s32[64] select(below, moved, i)
+    places = s32[64,1] reshape(place)
+    ROOT g = f32[64,32,96] gather(x, places), offset_dims={1,2}, collapsed_slice_dims={},
+      operand_batching_dims={0}, start_indices_batching_dims={0}, start_index_map={1},
+      index_vector_dim=1, slice_sizes={1,32,96}
+    """)
+    executable = check_native(module, arguments(module))
     assert all("kept" not in text for text in executable.loop_ir.values())
 
 
