@@ -8,6 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ BUSY = (2, 4)
 # Where a program of pyjax takes a greater part of JAX's time, one process of each does not tell
 # which is ahead: where its pages lie, or who else computes in between, is worth a tenth or two.
 CLOSE = 0.8
+# Seconds of a look at whether a process is at rest, of which it may use a tenth, and of all looks.
+_LOOK, _LONGEST_REST = 0.004, 1.0
 
 
 @dataclass
@@ -153,6 +156,26 @@ class Worker:
             raise WorkerError(answer["error"])
         return answer["value"]
 
+    def rest(self) -> None:
+        """Waits until its threads do. Those of JAX spin for a tenth of a second after a call, on
+        processors that the others' calls would have."""
+        end, used = time.monotonic() + _LONGEST_REST, self._processor_time()
+        while time.monotonic() < end:
+            time.sleep(_LOOK)
+            before, used = used, self._processor_time()
+            if used - before < _LOOK / 10:
+                return
+
+    def _processor_time(self) -> float:
+        """In seconds; 0 where the system does not tell that of another process."""
+        if not sys.platform.startswith("linux"):
+            return 0.0
+        clock = (~self._process.pid << 3) | 2  # as clock_getcpuclockid has it
+        try:
+            return time.clock_gettime(clock)
+        except OSError:  # it has ended
+            return 0.0
+
     def __enter__(self) -> Worker:
         return self
 
@@ -237,6 +260,7 @@ def _measure_alone(
     files = [Path(directory, f"{package}.npz") for package in workers]
     for (package, worker), file in zip(workers.items(), files, strict=True):
         file.unlink(missing_ok=True)
+        _let_rest(workers)
         try:
             made = worker.ask("make", program.name, str(file))
         except WorkerError as error:
@@ -253,6 +277,11 @@ def _measure_alone(
     return each
 
 
+def _let_rest(workers: Mapping[str, Worker]) -> None:
+    for worker in workers.values():
+        worker.rest()
+
+
 def _turns(
     workers: Mapping[str, Worker], each: Measured, seconds: float, rounds: int
 ) -> dict[str, list[list[float]]]:
@@ -262,6 +291,7 @@ def _turns(
     }
     for _ in range(rounds):
         for package, taken in turns.items():
+            _let_rest(workers)
             taken.append(workers[package].ask("time", each.program.name, seconds))
     return turns
 
@@ -277,9 +307,11 @@ def _measure_first(
     for package, worker in workers.items():
         figures = each.figures[package]
         if figures.error is None and (each.program.compiled or what == "cold"):
+            _let_rest(workers)
             made = worker.ask("make", each.program.name, str(Path(directory, "again.npz")))
             figures.add_first(what, made)
             if seconds is not None:
+                _let_rest(workers)
                 figures.turns.append(worker.ask("time", each.program.name, seconds))
             worker.ask("drop", each.program.name)
 

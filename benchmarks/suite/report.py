@@ -66,19 +66,21 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 
 _COLUMNS = """\
-Ratios are pyjax / JAX: below 1 pyjax is faster, or needs less. *steady*: the median of calls in
-turn, where it comes out above 0.8 also of calls in the processes of first calls, since where the
-pages of one process lie is worth a tenth or two; *cold*: the first call, with an empty cache on
-disk, and what comes with the installation of each package: the machine code of JAX's wheel, and
-pyjax's library routines where they were compiled ahead (`pyjax precompile`); *settled*: from the
-beginning of the cold call until optimised code runs, which LLVM makes on another thread when
-pyjax's first call has its result; *warm*: the first call of a process after the cold one, of JAX
-with its cache on disk, too, and *warm / cold*: pyjax's beside JAX's cold call, as where JAX has no
-cache, which is off unless it is asked for. Of these the median of as many processes as calls have
-turns. *peak*: what one call adds to the resident memory (at least 1 MiB), the median of all those
-processes; *beside n*: the mean of calls beside n processes that compute all the time; *stretch n*:
-how many times as long as alone that is, for pyjax and for JAX. Programs that are not compiled as a
-whole have no *warm* and no *beside*.
+Ratios are pyjax / JAX: below 1 pyjax is faster, or needs less. Before each turn and each first call
+the threads of both packages come to rest: JAX's spin for a tenth of a second after a call, on
+processors that the other's calls would have. *steady*: the median of calls in turn, where it comes
+out above 0.8 also of calls in the processes of first calls, since where the pages of one process
+lie is worth a tenth or two; *cold*: the first call, with an empty cache on disk, and what comes
+with the installation of each package: the machine code of JAX's wheel, and pyjax's library routines
+where they were compiled ahead (`pyjax precompile`); *settled*: from the beginning of the cold call
+until optimised code runs, which LLVM makes on another thread when pyjax's first call has its
+result; *warm*: the first call of a process after the cold one, of JAX with its cache on disk, too,
+and *warm / cold*: pyjax's beside JAX's cold call, as where JAX has no cache, which is off unless it
+is asked for. Of these the median of as many processes as calls have turns. *peak*: what one call
+adds to the resident memory (at least 1 MiB), the median of all those processes; *beside n*: the
+mean of calls beside n processes that compute all the time; *stretch n*: how many times as long as
+alone that is, for pyjax and for JAX. Programs that are not compiled as a whole have no *warm* and
+no *beside*.
 """
 
 
