@@ -127,6 +127,18 @@ def test_where_packages_are_close_more_processes_are_asked(monkeypatch):
     assert [len(figures.turns) for figures in done.figures.values()] == [2 + 3, 2 + 3]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system does not tell")
+def test_a_package_comes_to_rest(tmp_path):
+    """Its processor time is known, and stands still when it waits."""
+    with Worker("pyjax", sys.executable, str(tmp_path)) as worker:
+        worker.ask("make", "jit call, two arguments", str(tmp_path / "made.npz"))
+        used = worker._processor_time()
+        worker.ask("time", "jit call, two arguments", 0.02)
+        worker.rest()
+        assert 0 < used < worker._processor_time()
+    worker.rest()  # one that has ended
+
+
 def test_the_report_says_whether_routines_were_compiled_ahead(tmp_path, monkeypatch):
     monkeypatch.setenv("PYJAX_INSTALLED_DIR", str(tmp_path))
     assert routines_found(True) == "No routines of pyjax were compiled ahead."
