@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from xla_backend.llvm.writer import FunctionWriter
 
+# Of arrays that the last cache may not hold: of others, to ask for them ahead costs more than it
+# gains.
+FAR_BYTES = 1 << 24
+
 
 def copy_bytes(w: FunctionWriter, target: str, source: str, count: str) -> None:
     """Copies so many bytes; the two places do not overlap."""

@@ -202,8 +202,7 @@ def _is_in_memory(node: Instruction) -> bool:
     """Whether an array is there, or will be: no row is made of components that it puts together."""
     while node.opcode is Opcode.RESHAPE:
         node = node.operands[0]
-    joined = node.opcode is Opcode.CONCATENATE and joins_components(node)
-    return joined or node.opcode in _IN_MEMORY
+    return joins_components(node) or node.opcode in _IN_MEMORY
 
 
 def sums_of_rows(node: Instruction) -> Instruction:

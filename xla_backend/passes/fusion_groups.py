@@ -72,7 +72,7 @@ class Group:
 
     def __init__(self, root: Instruction, together: bool = False) -> None:
         # Components that the root joins are computed in one loop, so what they share is, too.
-        self.together = together and root.opcode is Opcode.CONCATENATE and joins_components(root)
+        self.together = together and joins_components(root)
         self.members: dict[Instruction, IndexMaps] = {}
         # Of rows that members gather, and what these are computed of: once for each row.
         self.places: set[Instruction] = set()
@@ -287,12 +287,10 @@ class GroupGraph:
 
     def _is_joint_work(self, node: Instruction) -> bool:
         """Whether it joins components that are computed: in one loop of their own each is once."""
-        if not self._together or node.opcode is not Opcode.CONCATENATE:
+        if not self._together or not joins_components(node):
             return False
         if all(reads_components(user, node) for user in node.users):
             return False  # one by one
-        if not joins_components(node):
-            return False
         return self._chain_cost[node] > DUPLICATE_COST or self._feeds_a_reduce(node)
 
     def _feeds_a_reduce(self, node: Instruction) -> bool:

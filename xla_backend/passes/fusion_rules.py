@@ -108,7 +108,9 @@ def reads_apart(node: Instruction) -> bool:
 
 def joins_components(node: Instruction) -> bool:
     """Whether a concatenation puts single elements next to each other, as a stack along the last
-    dimension does."""
+    dimension does; nothing else does."""
+    if node.opcode is not Opcode.CONCATENATE:
+        return False
     assert isinstance(node.attributes, DimensionsAttributes)
     (d,) = node.attributes.dimensions
     return 1 < len(node.operands) == prod(node.shape.dimensions[d:]) <= MOST_COMPONENTS

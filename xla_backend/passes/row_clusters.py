@@ -48,17 +48,13 @@ class Body:
         return all(
             n.shape.is_array and n.opcode not in _UNSUITED and not n.shape.element_type.is_complex
             for n in self.order
-        ) and (self._joins or not any(map(_is_joined, self.order)))
+        ) and (self._joins or not any(map(joins_components, self.order)))
 
     def demands(self, space: RowSpace) -> dict[Instruction, int] | None:
         """Where its instructions are needed if it runs over rows of `space`; None if it cannot."""
         if space not in self._demands:
             self._demands[space] = demands(self.roots, space, self.order)
         return self._demands[space]
-
-
-def _is_joined(node: Instruction) -> bool:
-    return node.opcode is Opcode.CONCATENATE and joins_components(node)
 
 
 def origin(node: Instruction) -> Instruction:

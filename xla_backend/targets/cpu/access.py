@@ -15,7 +15,7 @@ from xla_backend.hlo.opcode import Opcode
 from xla_backend.kernels.index import QUOTIENTS, FloorDiv, Index, Parameter, Var
 from xla_backend.kernels.ir import Buffer, Compute, Load, Loop, Move, Store, Value
 from xla_backend.kernels.lane_patterns import Pieces, lane_offsets, pieces_of
-from xla_backend.llvm.bytes import prefetch
+from xla_backend.llvm.bytes import FAR_BYTES, prefetch
 from xla_backend.llvm.conversions import from_memory, to_memory
 from xla_backend.llvm.math_basics import any_lane
 from xla_backend.llvm.types import (
@@ -38,8 +38,6 @@ from xla_backend.targets.cpu.small_tables import looked_up, places_type, small_t
 # Registers that lanes are put together in; LLVM cuts them where those of the machine are smaller.
 _REGISTER_BITS = 512
 _LINE, _PAGE = 64, 1 << 12
-# Of arrays that the last cache may not hold: of others, to ask costs more than it gains.
-_FAR_BYTES = 1 << 24
 # Of arrays for which it pays to have a row's load twice, with a mask and without.
 _ROW_BYTES = 1 << 18
 # Which the processor finds by itself, be they apart.
@@ -267,7 +265,7 @@ class Access:
         w, size, lanes = self.e.w, bits_of(element(ty)) // 8, lanes_of(ty)
         step = s.index.coefficient(loop.var)
         seen = step > lanes and lanes * size >= _SEEN_STRETCH
-        if step < lanes or seen or s.buffer.size * size < _FAR_BYTES:
+        if step < lanes or seen or s.buffer.size * size < FAR_BYTES:
             return
         if step == lanes and not _waits(loop, lanes * size):
             return

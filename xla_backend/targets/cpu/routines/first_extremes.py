@@ -18,7 +18,7 @@ from functools import partial, reduce
 from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm import elemental
 from xla_backend.llvm.bit_counts import first_one
-from xla_backend.llvm.bytes import prefetch
+from xla_backend.llvm.bytes import FAR_BYTES, prefetch
 from xla_backend.llvm.types import const, mask_of, memory_type, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
@@ -28,8 +28,6 @@ from xla_backend.targets.cpu.routines.task_context import TaskContext
 _BLOCK_BYTES = 1 << 12
 _UNROLL = 4
 _AHEAD = 1 << 12
-# Of arrays that the last cache may not hold: of others, to ask costs more than it gains.
-_FAR_BYTES = 1 << 24
 # Fewer are done before another thread has woken.
 _PARALLEL = 1 << 17
 _PARALLEL_TRUTH = 1 << 20
@@ -183,7 +181,7 @@ def _emit_part(module: ModuleWriter, t: P, extreme: str) -> str:
     w = module.function(name, [("ptr", "ctx"), ("i64", "task")], internal=True)
     r = _Row(w, t, extreme)
     source, _, _, work, outer, n = _CONTEXT.fields(w)
-    far = w.cmp("sge", "i64", w.imul(outer, n), str(_FAR_BYTES // t.byte_size))
+    far = w.cmp("sge", "i64", w.imul(outer, n), str(FAR_BYTES // t.byte_size))
     parts = w.op("udiv", "i64", w.iadd(n, PART - 1), str(PART))
     number = w.op("udiv", "i64", "%task", parts)
     start = w.imul(w.isub("%task", w.imul(number, parts)), PART)

@@ -19,10 +19,16 @@ from functools import partial
 from xla_backend.llvm.target import TargetInfo, has_features
 from xla_backend.llvm.types import bits_of, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.chosen_lanes import (
+    compressed,
+    count,
+    front,
+    permutation_table,
+    permuted,
+)
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_types import PARTITIONED_BYTES, PARTITIONED_PLACES
 from xla_backend.targets.cpu.routines.task_context import TaskContext
-from xla_backend.targets.cpu.routines.vector_partition import permutation_table, permuted
 from xla_backend.targets.cpu.routines.workspace import give, take
 
 # Elements of a part, whole vectors of bytes.
@@ -62,17 +68,6 @@ class _Part:
         truth = self.w.load(ty, self.w.gep("i8", self.truth, place), 1)
         return self.w.cmp("ne", ty, truth, self.w.splat(ty, self.first))
 
-    def count(self, mask: str, lanes: int) -> str:
-        """How many lanes of a mask are set."""
-        w, bits = self.w, f"i{lanes}"
-        if lanes == 1:
-            return w.cast("zext", "i1", mask, "i64")
-        mask = w.cast("bitcast", f"<{lanes} x i1>", mask, bits)
-        if lanes < 32:
-            mask, bits = w.cast("zext", bits, mask, "i32"), "i32"
-        found = w.intrinsic("ctpop", bits, mask)
-        return found if bits == "i64" else w.cast("zext", bits, found, "i64")
-
 
 def _emit_count(module: ModuleWriter) -> str:
     """void count(ptr ctx, i64 part): how many elements of a part go to the second side, to
@@ -82,7 +77,7 @@ def _emit_count(module: ModuleWriter) -> str:
     whole, total = w.op("and", "i64", p.size, str(-lanes)), "0"
     for begin, end, step in (("0", whole, lanes), (whole, p.size, 1)):
         with w.loop(begin, end, step, [("i64", total)]) as loop:
-            some = p.count(p.seconds(loop.index, step), step)
+            some = count(w, p.seconds(loop.index, step), step)
             loop.next = [w.iadd(loop.carried[0], some)]
         (total,) = loop.results
     w.store("i64", total, w.gep("i64", p.counts, "%part"))
@@ -120,11 +115,11 @@ def _emit_split(module: ModuleWriter, ty: str, *, places: bool) -> str:
 
     def by_compressing(place: str, moved: str) -> str:
         chosen, given = p.seconds(place, lanes), values(place, lanes)
-        count = p.count(chosen, lanes)
-        sides = ((w.not_(mask_of(row), chosen), w.isub(lanes, count)), (chosen, count))
+        some = count(w, chosen, lanes)
+        sides = ((w.not_(mask_of(row), chosen), w.isub(lanes, some)), (chosen, some))
         for (mask, number), end in zip(sides, ends(place, moved), strict=True):
-            w.masked_store(row, _compressed(w, row, given, mask), end, _first(w, number, lanes))
-        return w.iadd(moved, count)
+            w.masked_store(row, compressed(w, row, given, mask), end, front(w, number, lanes))
+        return w.iadd(moved, some)
 
     def by_permuting(place: str, moved: str) -> str:
         """Whole vectors, where each side has room for one."""
@@ -132,12 +127,12 @@ def _emit_split(module: ModuleWriter, ty: str, *, places: bool) -> str:
         sides = (w.not_(mask_of(row), chosen), chosen)
         for mask, end in zip(sides, ends(place, moved), strict=True):
             w.store(row, permuted(w, ty, table, given, mask), end, align)
-        return w.iadd(moved, p.count(chosen, lanes))
+        return w.iadd(moved, count(w, chosen, lanes))
 
     def by_choosing(place: str, moved: str) -> str:
         moves, (there, other) = p.seconds(place, 1), ends(place, moved)
         w.store(ty, values(place, 1), w.select(moves, "ptr", other, there), align)
-        return w.iadd(moved, p.count(moves, 1))
+        return w.iadd(moved, count(w, moves, 1))
 
     def through(begin: str, end: str, moved: str, step: int, move: Callable[..., str]) -> str:
         with w.loop(begin, end, step, [("i64", moved)]) as loop:
@@ -167,28 +162,8 @@ def _emit_split(module: ModuleWriter, ty: str, *, places: bool) -> str:
     return p.name
 
 
-def _compressed(w: FunctionWriter, row: str, values: str, mask: str) -> str:
-    """The chosen lanes first."""
-    name = f"llvm.experimental.vector.compress.v{row[1:-1].replace(' x ', '')}"
-    w.module.declare(name, row, [row, mask_of(row), row])
-    return w.pure(
-        f"call {row} @{name}({row} {values}, {mask_of(row)} {mask}, {row} poison)", values, mask
-    )
-
-
-def _first(w: FunctionWriter, count: str, lanes: int) -> str:
-    """The mask of so many lanes at the front."""
-    bits = f"i{lanes}"
-    ones = w.not_("i64", w.op("shl", "i64", "-1", count))
-    if lanes == 64:  # by which nothing is shifted
-        ones = w.select(w.cmp("eq", "i64", count, "64"), "i64", "-1", ones)
-    else:
-        ones = w.cast("trunc", "i64", ones, bits)
-    return w.cast("bitcast", bits, ones, f"<{lanes} x i1>")
-
-
 def _emit_group(name: str, ty: str, places: bool, module: ModuleWriter) -> None:
-    count, split = _emit_count(module), _emit_split(module, ty, places=places)
+    counting, split = _emit_count(module), _emit_split(module, ty, places=places)
     given = ("truth", "out") if places else ("truth", "in", "out")
     parameters = [*(("ptr", k) for k in given), ("i64", "n"), ("i64", "flags")]
     w = module.function(f"pyjax_{name}", parameters)
@@ -196,7 +171,7 @@ def _emit_group(name: str, ty: str, places: bool, module: ModuleWriter) -> None:
     counts = take(w, w.iadd(parts, 1), "i64")
     source = "%truth" if places else "%in"
     operands = ["%truth", source, "%out", counts, "%n", "%flags"]
-    _run(w, count, _CONTEXT.make(w, [*operands, "0"]), parts)
+    _run(w, counting, _CONTEXT.make(w, [*operands, "0"]), parts)
     with w.loop("0", parts, 1, [("i64", "0")]) as loop:
         cell = w.gep("i64", counts, loop.index)
         found = w.load("i64", cell)

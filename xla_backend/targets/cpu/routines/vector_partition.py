@@ -2,16 +2,15 @@
 
 A vector is split by moving its lanes: to the end of what lies on the left already, and to the start
 of what lies on the right. Vectors are read ahead on both sides, so that there is room, and then
-always on the side with less of it. AVX-512 has an instruction that gathers chosen lanes; AVX2,
-SSSE3 and NEON take a permutation from a table; elsewhere keys move one by one, without branches.
+always on the side with less of it (`chosen_lanes`). Where lanes cannot be chosen so, keys move one
+by one, without branches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xla_backend.llvm.types import bits_of, mask_of, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines import chosen_lanes
 
 # Vectors that are read at once.
 _UNROLL = 4
@@ -64,39 +63,22 @@ class _Splitter:
         self.bytes = bits_of(ty) // 8
         self.lanes = w.target.lanes(bits_of(ty))
         self.vec = vector(ty, self.lanes)
-        self.bits = f"i{self.lanes}"
         self.bound = w.splat(self.vec, "%bound")
         self.compresses = w.target.vector_bits == 512
         if not self.compresses:
-            self.table = permutation_table(w.module, ty)
+            self.table = chosen_lanes.permutation_table(w.module, ty)
 
     def load(self, pointer: str) -> str:
         return self.w.load(self.vec, pointer, self.bytes)
 
     def _count(self, mask: str) -> str:
-        w = self.w
-        bits = w.cast("bitcast", mask_of(self.vec), mask, self.bits)
-        wide = w.cast("zext", self.bits, bits, "i32")
-        return w.cast("zext", "i32", w.intrinsic("ctpop", "i32", wide), "i64")
+        return chosen_lanes.count(self.w, mask, self.lanes)
 
     def _first(self, count: str) -> str:
-        """The mask of the first lanes."""
-        w = self.w
-        ones = w.op("shl", "i64", "-1", count)
-        low = w.cast("trunc", "i64", w.not_("i64", ones), self.bits)
-        return w.cast("bitcast", self.bits, low, mask_of(self.vec))
+        return chosen_lanes.front(self.w, count, self.lanes)
 
     def _compressed(self, value: str, mask: str) -> str:
-        """The chosen lanes first."""
-        w, vec = self.w, self.vec
-        name = f"llvm.experimental.vector.compress.v{self.lanes}{self.ty}"
-        w.module.declare(name, vec, [vec, mask_of(vec), vec])
-        text = f"call {vec} @{name}({vec} {value}, {mask_of(vec)} {mask}, {vec} poison)"
-        return w.pure(text, value, mask)
-
-    def _permuted(self, value: str, mask: str) -> str:
-        """The chosen lanes first, then the others."""
-        return permuted(self.w, self.ty, self.table, value, mask)
+        return chosen_lanes.compressed(self.w, self.vec, value, mask)
 
     def put(self, value: str, left: str, right: str) -> tuple[str, str]:
         """A whole vector, where each side has room for one; returns the new ends of the sides."""
@@ -110,7 +92,7 @@ class _Splitter:
             others = self._compressed(value, w.not_(mask_of(self.vec), below))
             w.masked_store(self.vec, others, new_right, self._first(rest))
         else:
-            split = self._permuted(value, below)
+            split = chosen_lanes.permuted(w, ty, self.table, value, below)
             w.store(self.vec, split, left, self.bytes)
             w.store(self.vec, split, w.gep(ty, right, -self.lanes), self.bytes)
         return new_left, new_right
@@ -137,44 +119,6 @@ class _Splitter:
         below = w.cmp("slt", ty, key, "%bound")
         after_left = w.gep(ty, left, w.cast("zext", "i1", below, "i64"))
         return after_left, w.select(below, "ptr", right, before_right)
-
-
-def permutation_table(module: ModuleWriter, ty: str) -> str:
-    """What `permuted` needs for the lanes of a register: of 256 bits, or 128."""
-    parts = 8 if module.target.vector_bits == 256 else 16
-    return module.constant_bytes(bytes(_permutations(module.target.lanes(bits_of(ty)), parts)))
-
-
-def permuted(w: FunctionWriter, ty: str, table: str, value: str, mask: str) -> str:
-    """The chosen lanes of a register first, then the others."""
-    lanes = w.target.lanes(bits_of(ty))
-    vec = vector(ty, lanes)
-    bits = w.cast("bitcast", mask_of(vec), mask, f"i{lanes}")
-    row = w.cast("zext", f"i{lanes}", bits, "i64")
-    if w.target.vector_bits == 256:
-        parts, name = "<8 x i32>", "llvm.x86.avx2.permd"
-        packed = w.load("<8 x i8>", w.gep("i64", table, row), 8)
-        places = w.cast("zext", "<8 x i8>", packed, parts)
-    else:
-        parts = "<16 x i8>"
-        name = "llvm.x86.ssse3.pshuf.b.128"
-        if w.target.is_aarch64:
-            name = "llvm.aarch64.neon.tbl1.v16i8"
-        places = w.load(parts, w.gep(parts, table, row), 16)
-    w.module.declare(name, parts, [parts, parts])
-    given = w.cast("bitcast", vec, value, parts)
-    moved = w.pure(f"call {parts} @{name}({parts} {given}, {parts} {places})", given, places)
-    return w.cast("bitcast", parts, moved, vec)
-
-
-def _permutations(lanes: int, parts: int) -> Iterator[int]:
-    """For each mask of lanes: which `parts` of a register, as many of every lane, make the chosen
-    lanes come first."""
-    of_lane = parts // lanes
-    for mask in range(1 << lanes):
-        chosen = [i for i in range(lanes) if mask >> i & 1]
-        others = [i for i in range(lanes) if not mask >> i & 1]
-        yield from (i * of_lane + part for i in chosen + others for part in range(of_lane))
 
 
 def _emit_by_vectors(w: FunctionWriter, ty: str) -> None:
