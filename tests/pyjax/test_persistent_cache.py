@@ -247,7 +247,7 @@ def test_quick_and_small_programs_are_not_kept(events: list[str]) -> None:
 def test_programs_with_large_constants_are_not_kept(
     events: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To read them takes longer than to make them anew."""
+    """They would fill the directory."""
     x = np.ones(4099, np.complex64)  # a transform with tables of 72 and 33 KB
     for limit, kept in ((1 << 16, {}), (1 << 18, {"program": 1})):
         monkeypatch.setattr(kept_programs, "_MOST_CONSTANT_BYTES", limit)

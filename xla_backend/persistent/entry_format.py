@@ -53,4 +53,6 @@ def content_of(data: bytes, head: Sequence[str], secrets: Iterable[bytes]) -> by
 
 
 def _signature(secret: bytes, lines: bytes, content: bytes) -> bytes:
-    return hmac.digest(secret, lines + content, "sha256").hex().encode()
+    signature = hmac.new(secret, lines, "sha256")
+    signature.update(content)
+    return signature.hexdigest().encode()

@@ -1,4 +1,5 @@
-"""Records of what programs are made of as bytes, and back: JSON with everything in it.
+"""Records of what programs are made of as bytes, and back: a line of JSON with everything in it but
+the bytes of arrays and of object code, which follow it in the order in which it names them.
 
 API
   record_to_bytes(record) -> bytes        record_from_bytes(data, kind) -> record of that kind
@@ -12,11 +13,10 @@ reading runs no code of the bytes.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import dataclasses
 import enum
 import json
+import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -37,9 +37,9 @@ R = TypeVar("R", bound=Value)
 # Whose classes and enums may occur besides.
 Modules = tuple[ModuleType, ...]
 _FORMAT = "pyjax program"
-_VERSION = 1
+_VERSION = 2
 _COMPILER = __name__.split(".")[0]
-_DAMAGE = (ValueError, KeyError, TypeError, IndexError, ImportError, binascii.Error)
+_DAMAGE = (ValueError, KeyError, TypeError, IndexError, ImportError)
 
 
 class ProgramFormatError(HloError, ValueError):
@@ -47,7 +47,7 @@ class ProgramFormatError(HloError, ValueError):
 
 
 def record_to_bytes(record: Value) -> bytes:
-    """A record of what programs are made of as bytes, without line ends.
+    """A record of what programs are made of as bytes.
 
     Raises:
       ProgramFormatError: something in it is of a kind that bytes cannot hold.
@@ -68,15 +68,21 @@ def to_bytes(value: Any, modules: Modules = ()) -> bytes:
     """A value of these modules, or a record, as bytes."""
     writer = _Writer(modules)
     written = writer.write(value)
-    named = sorted(writer.modules)
-    content = {"format": _FORMAT, "version": _VERSION, "modules": named, "program": written}
-    return json.dumps(content, separators=(",", ":")).encode()
+    content = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "modules": sorted(writer.modules),
+        "program": written,
+    }
+    line = json.dumps(content, separators=(",", ":")).encode()
+    return b"\n".join([line, b"".join(writer.pieces)])
 
 
 def from_bytes(data: bytes, kind: type[T], modules: Modules = ()) -> T:
     """What `to_bytes` wrote."""
+    line, _, pieces = data.partition(b"\n")
     try:
-        content = json.loads(data)
+        content = json.loads(line)
         form, version = content["format"], content["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise ProgramFormatError(f"the bytes are no serialised program: {error}") from None
@@ -86,9 +92,11 @@ def from_bytes(data: bytes, kind: type[T], modules: Modules = ()) -> T:
             f"{_VERSION}; serialise the program again with this version"
         )
     try:
-        for module in content.get("modules", ()):
+        for module in content["modules"]:
             _load_records_of(module)
-        value = _Reader(modules).read(content["program"])
+        reader = _Reader(modules, pieces)
+        value = reader.read(content["program"])
+        reader.end()
     except _DAMAGE as error:
         raise ProgramFormatError(f"the serialised program is damaged: {error!r}") from None
     if not isinstance(value, kind):
@@ -150,6 +158,7 @@ class _Writer:
         self._classes = _classes(*modules)
         self._numbers: dict[int, int] = {}  # id -> number, of objects that the program holds
         self.modules: set[str] = set()  # of its records
+        self.pieces: list[bytes] = []
 
     def write(self, value: Any) -> Any:
         if value is None or isinstance(value, bool | int | float | str):
@@ -162,9 +171,12 @@ class _Writer:
             return ["e", type(value).__name__, value.name]
         if isinstance(value, np.ndarray | np.generic):
             shape = Shape.of(value)  # type: ignore[arg-type]
-            data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+            self.pieces.append(np.ascontiguousarray(value).tobytes())
             tag = "a" if isinstance(value, np.ndarray) else "n"
-            return [tag, str(shape.element_type), list(shape.dimensions), data]
+            return [tag, str(shape.element_type), list(shape.dimensions)]
+        if isinstance(value, bytes):
+            self.pieces.append(value)
+            return ["b", len(value)]
         return self._object(value)
 
     def _object(self, value: Any) -> Any:
@@ -196,8 +208,10 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self, modules: Modules) -> None:
+    def __init__(self, modules: Modules, pieces: bytes) -> None:
         self._modules = modules
+        self._pieces = pieces
+        self._next = 0  # byte of them
         self._objects: list[Any] = []
 
     def read(self, written: Any) -> Any:
@@ -217,10 +231,31 @@ class _Reader:
             assert issubclass(found, enum.Enum)
             return found[parts[1]]
         if tag in ("a", "n"):
-            return _array(*parts, scalar=tag == "n")
+            array = self._array(*parts)
+            return array if tag == "a" else array[()]
+        if tag == "b":
+            return self._piece(*parts)
         made = self._made(tag, parts)
         self._objects.append(made)
         return made
+
+    def end(self) -> None:
+        """Nothing may be left."""
+        if self._next != len(self._pieces):
+            raise ValueError(f"{len(self._pieces) - self._next} bytes are left over")
+
+    def _array(self, type: str, dimensions: list[int]) -> np.ndarray:
+        dtype = BY_NAME[type].numpy_dtype
+        data = self._piece(math.prod(dimensions) * dtype.itemsize)
+        return np.frombuffer(data, dtype).reshape(dimensions)
+
+    def _piece(self, size: int) -> bytes:
+        # A copy: the line before it has any length, and arrays are to be aligned.
+        piece = self._pieces[self._next : self._next + size]
+        if size < 0 or len(piece) != size:
+            raise ValueError(f"{size} bytes are asked for behind {self._next}")
+        self._next += size
+        return piece
 
     def _made(self, tag: str, parts: list[Any]) -> Any:
         if tag == "s":
@@ -234,9 +269,3 @@ class _Reader:
         if names != _fields(made):
             raise KeyError(f"{name} is made with {_fields(made)}, not {names}")
         return made(*values) if tag == "o" else made(**dict(zip(names, values)))
-
-
-def _array(type: str, dimensions: list[int], data: str, *, scalar: bool) -> Any:
-    dtype = BY_NAME[type].numpy_dtype
-    array = np.frombuffer(base64.b64decode(data, validate=True), dtype).reshape(dimensions)
-    return array[()] if scalar else array

@@ -135,8 +135,10 @@ class Corruption:
 
     def sizes_changed(self, facts: bytes) -> bytes:
         content = json.loads(facts)
-        sizes = dict(content["program"][2:])["sizes"]
-        sizes[1:] = self.draw.choice(([], [0], [-1, sizes[1] + 1], [sizes[1] + 1], [sizes[1] - 1]))
+        objects = dict(content["program"][2:])["objects"]
+        _, size = objects[1]
+        sizes = self.draw.choice(([], [0], [-1, size + 1], [size + 1], [size - 1]))
+        objects[1:] = [["b", size] for size in sizes]
         return json.dumps(content).encode()
 
     def shapes_changed(self, facts: bytes) -> bytes:

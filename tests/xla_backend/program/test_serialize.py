@@ -95,9 +95,15 @@ ENTRY e {
 
 
 def changed(change) -> bytes:  # type: ignore[no-untyped-def]
-    content = json.loads(program_to_bytes(sample("kernel")[0].program))
+    line, _, pieces = program_to_bytes(sample("kernel")[0].program).partition(b"\n")
+    content = json.loads(line)
     change(content)
-    return json.dumps(content).encode()
+    return json.dumps(content).encode() + b"\n" + pieces
+
+
+def reading(*written) -> bytes:  # type: ignore[no-untyped-def]
+    content = {"format": "pyjax program", "version": 2, "modules": []}
+    return json.dumps({**content, "program": written}).encode() + b"\n" + bytes(8)
 
 
 DAMAGE = {
@@ -112,6 +118,11 @@ DAMAGE = {
         lambda c: c["program"].pop()
     ),
     "is damaged: IndexError": lambda: changed(lambda c: c.update(program=["r", 3])),
+    "8 bytes are left over": lambda: reading("t"),
+    "4 bytes are left over": lambda: reading("n", "f32", []),
+    "12 bytes are asked for behind 0": lambda: reading("a", "f32", [3]),
+    "4 bytes are asked for behind 6": lambda: reading("t", ["b", 6], ["n", "f32", []]),
+    "-4 bytes are asked for behind 4": lambda: reading("t", ["b", 4], ["a", "f32", [-1]]),
     "hold a tuple, expected a Program": lambda: changed(lambda c: c.update(program=["t"])),
 }
 

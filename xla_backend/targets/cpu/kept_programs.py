@@ -64,32 +64,24 @@ Shapes = tuple[list[Any], list[Any]]
 # Options that change nothing about the code, or make it of another sort (`_sort`).
 _NO_PART = frozenset({"dump", "expect_measured_costs", "first_code", "measured", "profiled_runs"})
 
-# With more of them a program takes longer to be read than to be made: 35 ns a byte.
-_MOST_CONSTANT_BYTES = 1 << 24
+# They are read at some 4 ns a byte, and a few programs with more would fill the directory.
+_MOST_CONSTANT_BYTES = 1 << 26
 
 
 class Entry(Value):
-    """The first line of an entry; object code follows.
+    """What an entry holds.
 
     Fields:
-      facts: about the code.  sizes: bytes of each object.  seconds: that compiling took.
+      facts: about the code.  objects: object code.  seconds: that compiling took.
     """
 
     facts: Facts
-    sizes: tuple[int, ...]
+    objects: tuple[bytes, ...]
     seconds: float
 
 
 class Unfit(ValueError):
     """An entry is not of the program that was asked for."""
-
-
-class Found(NamedTuple):
-    """What an entry holds."""
-
-    facts: Facts
-    objects: Sequence[bytes]
-    seconds: float
 
 
 def find_program(source: ModuleSource, options: CompileOptions, device: Device) -> CpuExecutable:
@@ -145,7 +137,7 @@ def find_without_module(
 
 
 def _loaded(
-    found: Found, source: ModuleSource, options: CompileOptions, device: Device
+    found: Entry, source: ModuleSource, options: CompileOptions, device: Device
 ) -> CpuExecutable:
     facts = found.facts
     assert isinstance(facts, CodeFacts)
@@ -166,7 +158,7 @@ def find_elementwise(
       NotAtHand: it is not on disk.
     """
 
-    def load(found: Found) -> ElementwiseCode:
+    def load(found: Entry) -> ElementwiseCode:
         assert isinstance(found.facts, ElementwiseFacts)
         (object_code,) = found.objects
         return load_elementwise(found.facts, object_code, source, options)
@@ -221,7 +213,7 @@ def find_size_classes(
         if _keep(key, kind, target, facts, objects, seconds, shapes_of(source.module)):
             announce(CacheEvent(Outcome.KEPT, name, key))
 
-    def load(found: Found) -> SizeClasses:
+    def load(found: Entry) -> SizeClasses:
         assert isinstance(found.facts, ClassFacts)
         if not found.facts.has_forms:
             raise UnimplementedError("an instruction has no form with run-time sizes")
@@ -289,7 +281,7 @@ def _load(
     source: ModuleSource,
     options: CompileOptions,
     shapes: Shapes | None,
-    load: Callable[[Found], T],
+    load: Callable[[Entry], T],
     ask: bool = False,
 ) -> T | None:
     """What is made of an entry; None: there is none that can be used.
@@ -324,7 +316,7 @@ def _find(
     facts_kind: type[Facts],
     source: ModuleSource,
     options: CompileOptions,
-    load: Callable[[Found], T],
+    load: Callable[[Entry], T],
     make: Callable[[bool, _Place | None], T],
 ) -> T:
     """
@@ -524,26 +516,19 @@ def write_entry(facts: Facts, objects: Sequence[bytes], seconds: float) -> bytes
     Raises:
       ProgramFormatError: attributes of a host call have no meaning elsewhere.
     """
-    head = record_to_bytes(Entry(facts, tuple(map(len, objects)), seconds))
-    return b"\n".join([head, b"".join(objects)])
+    return record_to_bytes(Entry(facts, tuple(objects), seconds))
 
 
-def read_entry(content: bytes, facts_kind: type[Facts], shapes: Shapes | None) -> Found:
+def read_entry(content: bytes, facts_kind: type[Facts], shapes: Shapes | None) -> Entry:
     """What an entry holds. `shapes`: of the program that was asked for, if nothing else says it.
 
     Raises:
       Unfit, ProgramFormatError: it is not of this program.
     """
-    head, _, code = content.partition(b"\n")
-    entry = record_from_bytes(head, Entry)
-    facts, sizes = entry.facts, entry.sizes
+    entry = record_from_bytes(content, Entry)
+    facts = entry.facts
     if not isinstance(facts, facts_kind) or not (shapes is None or _fits(facts, shapes)):
         raise Unfit("it takes or gives other arrays")
-    some = bool(sizes) or isinstance(facts, ClassFacts)
-    if not some or sum(sizes) != len(code) or min(sizes, default=0) < 0:
-        raise Unfit("its code is not whole")
-    objects = []
-    for size in sizes:
-        objects.append(code[:size])
-        code = code[size:]
-    return Found(facts, objects, float(entry.seconds))
+    if not (entry.objects or isinstance(facts, ClassFacts)):
+        raise Unfit("it has no code")
+    return entry
