@@ -17,7 +17,7 @@ _LONG_ROW = 64
 # What the first reduction writes should be little beside what it reads.
 _FEWER = 8
 # Arrays that no cache of a single core holds, and stretches of these that are long ones of memory.
-_MEMORY_BYTES = 1 << 22
+MEMORY_BYTES = 1 << 22
 _LONG_STRETCH_BYTES = 1 << 16
 _SPLITS = frozenset({Opcode.ADD, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR})
 
@@ -78,7 +78,7 @@ def _rows_apart(node: Instruction) -> tuple[int, ...]:
     """The last dimensions that are reduced, if others are before some that are kept, and all that
     is read at one place of these is a short stretch of memory."""
     shape = node.operands[0].shape
-    if shape.byte_size < _MEMORY_BYTES:
+    if shape.byte_size < MEMORY_BYTES:
         return ()
     sizes = shape.dimensions
     is_reduced = dims_of(node).__contains__

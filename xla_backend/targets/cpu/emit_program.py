@@ -66,6 +66,7 @@ from xla_backend.targets.cpu.routines.contract_table import ROUTINES
 from xla_backend.targets.cpu.routines.meetings import has_ended
 from xla_backend.targets.cpu.routines.polling import LONG_KERNEL, POLL_CYCLES, round_cycles
 from xla_backend.targets.cpu.routines.pool_functions import serial_for
+from xla_backend.targets.cpu.routines.task_context import run_tasks
 from xla_backend.targets.cpu.routines.variants import variant
 
 # Constants up to this size live in the object; larger ones are bound by address.
@@ -420,9 +421,7 @@ class _Emitter:
             if step.cycles < LONG_KERNEL:
                 self._parallel_for(stage.name, context, stage.blocks)
             else:
-                blocks = ("i64", str(stage.blocks))
-                polled = [("ptr", f"@{stage.name}"), ("ptr", context), blocks]
-                w.call("pyjax_parallel_for_polled", "void", polled)
+                run_tasks(w, stage.name, context, str(stage.blocks))
                 self.poll()  # before a later stage looks at what was not computed
         if self.measured:
             self._add_time(kernel.name, began)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from xla_backend.kernels.ir import PURE, Compute, Kernel, Load, Loop
 from xla_backend.kernels.schedule.row_groups import reduce_in_groups, rows_of
+from xla_backend.passes.reduction_splitter import MEMORY_BYTES
 
 # What is read at a time: rows of a group, and bytes of each.
 GROUP_ROWS = 8
 _BLOCK_BYTES = 1 << 14
 # What is kept of a block stays in the first cache.
 _KEPT_BYTES = 1 << 14
-# Arrays that no cache of a single core holds, rows that are worth it, and what one nest reads.
-_MEMORY_BYTES = 1 << 22
+# Rows that are worth it, and what one nest reads.
 _ROW_BYTES = 1 << 10
 _NEST_BYTES = 1 << 17
 # Whole rows as short go row by row; of fewer bytes most are read at once, or the others twice.
@@ -89,5 +89,5 @@ def _is_streamed(s: Load, columns: Loop, rows: Loop) -> bool:
     """Whether a load reads from memory, row by row."""
     across = abs(s.index.coefficient(rows.var)) >= columns.var.extent
     along = s.index.coefficient(columns.var) == 1
-    large = s.buffer.size * s.buffer.element_type.byte_size >= _MEMORY_BYTES
+    large = s.buffer.size * s.buffer.element_type.byte_size >= MEMORY_BYTES
     return along and across and large

@@ -39,6 +39,7 @@ from xla_backend.targets.cpu.routines.matrix_rows import (
 )
 from xla_backend.targets.cpu.routines.matrix_tasks import emit_tasks
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.task_context import read_table, run_tasks, table_of_parameters
 
 # Rows of a factor that are taken away from those behind them in one pass over these.
 _AT_ONCE = 4
@@ -65,10 +66,7 @@ def emit_substitute(module: ModuleWriter, t: P) -> None:
     w = module.function(
         "blocked.substitute.task", [("ptr", "ctx"), ("i64", "block")], internal=True
     )
-    given = {
-        name: w.load_invariant(ty, w.gep("i64", "%ctx", i), 8)
-        for i, (ty, name) in enumerate(SUBSTITUTE)
-    }
+    given = read_table(w, "%ctx", SUBSTITUTE)
     v = Rows(w, t)
     lanes, ty = v.lanes, v.lanes.ty
     real = element(ty)
@@ -106,12 +104,9 @@ def emit_substitute(module: ModuleWriter, t: P) -> None:
             v.store(mine, columns.index, element_of(parts), mask)
     w.ret()
     w = module.function("blocked.substitute", SUBSTITUTE, internal=True)
-    context = w.alloca("i64", len(SUBSTITUTE), 8)
-    for field, (kind, name) in enumerate(SUBSTITUTE):
-        w.store(kind, f"%{name}", w.gep("i64", context, field), 8)
+    context = table_of_parameters(w, SUBSTITUTE)
     blocks = w.op("udiv", "i64", w.iadd("%columns", _COLUMNS - 1), str(_COLUMNS))
-    arguments = [("ptr", "@blocked.substitute.task"), ("ptr", context), ("i64", blocks)]
-    w.call("pyjax_parallel_for_polled", "void", arguments)
+    run_tasks(w, "blocked.substitute.task", context, blocks)
     w.ret()
 
 

@@ -34,6 +34,7 @@ from xla_backend.targets.cpu.routines.reflector_blocks import (
 )
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.singular_plan import NUMBERS, TYPES
+from xla_backend.targets.cpu.routines.task_context import read_table, run_tasks, table_of
 
 _PARAMETERS = [
     *(("i64", name) for name in NUMBERS),
@@ -237,14 +238,11 @@ class _Problem:
         that have problems of their own do both."""
         w = self.w
         vh = self.array("vh", self["right"], self["n"])
-        context = w.alloca("i64", len(_SIDE), 8)
         values = {**self.given, "number": self._number, "task": self._task}
-        for field, (ty, name) in enumerate(_SIDE):
-            w.store(ty, values[name], w.gep("i64", context, field), 8)
+        context = table_of(w, [(ty, values[name]) for ty, name in _SIDE])
 
         def shared() -> list[str]:
-            arguments = [("ptr", "@singular.side"), ("ptr", context), ("i64", "2")]
-            w.call("pyjax_parallel_for_polled", "void", arguments)
+            run_tasks(w, "singular.side", context, "2")
             return []
 
         def alone() -> list[str]:
@@ -302,10 +300,7 @@ def _emit_side(module: ModuleWriter, t: P) -> None:
     """void singular.side(context, side): the vectors on one side."""
     fields = [("ptr", "context"), ("i64", "side")]
     w = module.function("singular.side", fields, internal=True)
-    given = {
-        name: w.load_invariant(ty, w.gep("i64", "%context", field), 8)
-        for field, (ty, name) in enumerate(_SIDE)
-    }
+    given = read_table(w, "%context", _SIDE)
     p = _Problem(w, t, given, given["number"], given["task"])
 
     def left() -> list[str]:

@@ -45,7 +45,7 @@ from xla_backend.targets.cpu.routines.gemm_context import PRODUCT, parameters
 from xla_backend.targets.cpu.routines.gemm_paths import ANY, Path, symbol_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GEMM_TYPES, GemmType
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 _SLOT = {name: i for i, name in enumerate(FIELDS)}
@@ -395,8 +395,7 @@ def _emit_unfolded(w: FunctionWriter, t: GemmType, prefix: str, d: Dims) -> None
     values = ("%x", packed, "%out", "%dims", per_tile, row_tiles, columns, column_tiles)
     context = _CONTEXT.make(w, values)
     blocks = w.imul(w.imul(d["n"], d["groups"]), w.imul(row_tiles, column_tiles))
-    args = [("ptr", f"@{prefix}.tile"), ("ptr", context), ("i64", blocks)]
-    w.call("pyjax_parallel_for_polled", "void", args)
+    run_tasks(w, f"{prefix}.tile", context, blocks)
     w.call(GIVE, "void", [("ptr", block)])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
+from xla_backend.targets.cpu.routines.task_context import run_tasks, table_of_parameters
 
 _PIXELS = 4
 
@@ -37,12 +38,8 @@ def emit_over_blocks(
     emit_block(task)
     params = [("ptr", p) for p in ("x", "w", "out", "dims")]
     w = module.function(name, params, internal=True)
-    context = w.alloca("i64", 4, 8)
-    for i, (_, parameter) in enumerate(params):
-        w.store("ptr", f"%{parameter}", w.gep("i64", context, i), 8)
-    blocks = count(w, dims(w, "%dims"))
-    args = [("ptr", f"@{name}.task"), ("ptr", context), ("i64", blocks)]
-    w.call("pyjax_parallel_for_polled", "void", args)
+    context = table_of_parameters(w, params)
+    run_tasks(w, f"{name}.task", context, count(w, dims(w, "%dims")))
     w.ret()
 
 

@@ -33,6 +33,7 @@ from xla_backend.targets.cpu.routines.conv_direct_pack import (
     emit_pack_planes,
 )
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile, tile_for
+from xla_backend.targets.cpu.routines.task_context import run_tasks
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # Slots of the task context. rows/columns: output rows and columns of a block; pitch: elements of a
@@ -192,16 +193,11 @@ def _emit_driver(
     else:
         blocks = _ceil(w, padded_co, tile.columns)
     blocks = w.imul(blocks, d["groups"])
-    _run(w, f"{prefix}.packw_{kind}", context, blocks)
+    run_tasks(w, f"{prefix}.packw_{kind}", context, blocks)
     blocks = w.imul(images, w.imul(row_blocks, column_blocks))
-    _run(w, f"{prefix}.task_{kind}", context, blocks)
+    run_tasks(w, f"{prefix}.task_{kind}", context, blocks)
     w.call(GIVE, "void", [("ptr", block)])
     w.ret()
-
-
-def _run(w: FunctionWriter, task: str, context: str, blocks: str) -> None:
-    args = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
-    w.call("pyjax_parallel_for_polled", "void", args)
 
 
 def _emit_task(

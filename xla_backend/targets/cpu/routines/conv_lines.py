@@ -16,7 +16,7 @@ from typing import Any
 from xla_backend.llvm.types import const
 from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 _CONTEXT = TaskContext(("x", "w", "out", "dims", "channels", "blocks"), pointers=4)
@@ -38,8 +38,7 @@ def emit_line_products(
     channels = w.select(few, "i64", str(_NARROW), str(_WIDE))
     blocks = w.op("udiv", "i64", w.iadd(d["co"], w.isub(channels, 1)), channels)
     context = _CONTEXT.make(w, ("%x", "%w", "%out", "%dims", channels, blocks))
-    args = [("ptr", f"@{prefix}.lines.task"), ("ptr", context)]
-    w.call("pyjax_parallel_for_polled", "void", [*args, ("i64", w.imul(blocks, d["out2"]))])
+    run_tasks(w, f"{prefix}.lines.task", context, w.imul(blocks, d["out2"]))
     w.ret()
 
 

@@ -21,7 +21,7 @@ from xla_backend.targets.cpu.routines.conv_unfold import emit_unfold_last
 from xla_backend.targets.cpu.routines.gemm_context import PRODUCT, parameters
 from xla_backend.targets.cpu.routines.gemm_paths import PATHS, Path, path_of
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # A matrix of more elements takes too much memory, where it is larger than what it is made for.
@@ -167,8 +167,7 @@ def emit_form(
             w.store("i64", d[form.renamed.get(field, field)], w.gep("i64", unfolded, i), 8)
     context = _CONTEXT.make(w, ("%x", unfolded, matrix))
     lines = w.op("udiv", "i64", pixels, d[form.renamed.get("out2", "out2")])
-    args = [("ptr", f"@{prefix}.matrix.line"), ("ptr", context), ("i64", lines)]
-    w.call("pyjax_parallel_for_polled", "void", args)
+    run_tasks(w, f"{prefix}.matrix.line", context, lines)
     step, pitch = (_step_at_run_time(w, d, steps)[0] for steps in (form.weights, form.rows))
     sizes = (taps, d["co"], pixels) if form.renamed else (pixels, d["co"], taps)
     steps = ("1", taps) if form.renamed else (taps, "1")

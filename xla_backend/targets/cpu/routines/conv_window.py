@@ -26,7 +26,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     is_vector,
 )
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, tile_for
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 _COLUMNS = 96
@@ -106,8 +106,7 @@ def emit_window_products(
     lines = w.imax(w.imin(lines, d["win1"]), 1)
     values = ("%x", "%w", "%out", "%dims", "%product", images, blocks, lines)
     context = _CONTEXT.make(w, values)
-    args = [("ptr", f"@{prefix}.windows.task"), ("ptr", context)]
-    w.call("pyjax_parallel_for_polled", "void", [*args, ("i64", w.imul(blocks, d["groups"]))])
+    run_tasks(w, f"{prefix}.windows.task", context, w.imul(blocks, d["groups"]))
     w.ret()
 
 

@@ -20,7 +20,7 @@ from xla_backend.llvm.types import bits_of, const, register_type, vector
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_types import OPERATIONS, SCAN_TYPES, operations_of
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_many_tasks
 
 _CONTEXT = TaskContext(("in", "out", "outer", "n", "inner", "flags"), pointers=2)
 _INF = float("inf")
@@ -187,18 +187,7 @@ def _emit_operation(op: str, t: P, module: ModuleWriter) -> None:
     blocks = w.op("mul", "i64", "%outer", tiles)
     work = w.op("mul", "i64", w.op("mul", "i64", "%outer", "%n"), "%inner")
     blocks = w.select(w.cmp("sgt", "i64", work, "0"), "i64", blocks, "0")
-
-    def parallel() -> list[str]:
-        args = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
-        w.call("pyjax_parallel_for_polled", "void", args)
-        return []
-
-    def in_order() -> list[str]:
-        with w.loop("0", blocks) as loop:
-            w.call(task, "void", [("ptr", context), ("i64", loop.index)])
-        return []
-
-    w.if_else(w.cmp("sge", "i64", work, "32768"), [], parallel, in_order)
+    run_many_tasks(w, w.cmp("sge", "i64", work, "32768"), task, context, blocks)
     w.ret()
 
 

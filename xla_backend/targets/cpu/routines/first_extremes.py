@@ -23,7 +23,7 @@ from xla_backend.llvm.types import const, mask_of, memory_type, register_type, v
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_types import EXTREME_TYPES, EXTREMES, PART
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_many_tasks, run_tasks
 
 _BLOCK_BYTES = 1 << 12
 _UNROLL = 4
@@ -329,8 +329,7 @@ def _emit_truth_group(extreme: str, module: ModuleWriter) -> None:
 
     def rest() -> None:
         with w.if_(w.cmp("sge", "i64", size, str(_PARALLEL_TRUTH))):
-            given = [("ptr", f"@{part}"), ("ptr", context), ("i64", tasks)]
-            w.call("pyjax_parallel_for_polled", "void", given)
+            run_tasks(w, part, context, tasks)
         with w.if_(w.cmp("slt", "i64", size, str(_PARALLEL_TRUTH))), w.loop("0", tasks) as task:
             w.call(part, "void", [("ptr", context), ("i64", task.index)])
 
@@ -363,18 +362,8 @@ def _emit_group(t: P, extreme: str, module: ModuleWriter) -> None:
     parts = w.op("udiv", "i64", w.iadd("%n", PART - 1), str(PART))
     tasks = w.imul("%outer", parts)
 
-    def in_parallel() -> list[str]:
-        given = [("ptr", f"@{part}"), ("ptr", context), ("i64", tasks)]
-        w.call("pyjax_parallel_for_polled", "void", given)
-        return []
-
-    def in_order() -> list[str]:
-        with w.loop("0", tasks) as loop:
-            w.call(part, "void", [("ptr", context), ("i64", loop.index)])
-        return []
-
     many = w.cmp("sge", "i64", w.imul("%outer", "%n"), str(_PARALLEL))
-    w.if_else(many, [], in_parallel, in_order)
+    run_many_tasks(w, many, part, context, tasks)
     with w.loop("0", "%outer") as number:
         row = w.gep(r.element, "%in", w.imul(number.index, "%n"))
         found = w.gep("i64", "%work", w.imul(number.index, parts))

@@ -68,6 +68,7 @@ from xla_backend.targets.cpu.routines.gemm_vector import (
     emit_tall_task,
 )
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.task_context import run_tasks
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # Below this many multiply-adds threads cost more than they give (about 15 us of one core).
@@ -561,11 +562,7 @@ class _Driver:
         return w.imul(row_blocks, column_blocks)
 
     def _run(self, w: FunctionWriter, ctx: Context, task: str, blocks: str) -> None:
-        w.call(
-            "pyjax_parallel_for_polled",
-            "void",
-            [("ptr", f"@{self.prefix}.{task}"), ("ptr", ctx.ptr), ("i64", blocks)],
-        )
+        run_tasks(w, f"{self.prefix}.{task}", ctx.ptr, blocks)
 
     def _emit_direct(self, w: FunctionWriter, ctx: Context, threads: str, panels: str) -> None:
         ctx.set("pc", "0")

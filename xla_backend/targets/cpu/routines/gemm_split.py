@@ -18,6 +18,7 @@ from xla_backend.targets.cpu.routines.gemm_context import (
 )
 from xla_backend.targets.cpu.routines.gemm_parts import GRAIN, LONG, MOST_PARTS, PART, RESULTS
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType
+from xla_backend.targets.cpu.routines.task_context import run_tasks
 from xla_backend.targets.cpu.routines.workspace import GIVE, TAKE
 
 # Blocks of C for an epilogue, as those of other products at most.
@@ -51,8 +52,7 @@ def emit_split(
     sums = w.gep("i8", workspace, 64)
     ctx.set("packA", sums)
     ctx.set("piece", depth)
-    arguments = [("ptr", f"@{task}"), ("ptr", ctx.ptr), ("i64", parts)]
-    w.call("pyjax_parallel_for_polled", "void", arguments)
+    run_tasks(w, task, ctx.ptr, parts)
     without_c = w.cmp("eq", "ptr", "%C", "null")
     target = w.select(without_c, "ptr", sums, "%C")
     pitch = w.select(without_c, "i64", "%N", "%ldc")

@@ -25,7 +25,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     has_tall_dots,
 )
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 
 _ROWS = 4
 _RESULTS = 16
@@ -77,8 +77,7 @@ def emit_matrix_vector(
         per_task = str(_COLUMNS_PER_TASK)
     w.store("i64", per_task, w.gep("i64", context, len(names)), 8)
     blocks = w.op("udiv", "i64", w.iadd("%rows", w.isub(per_task, 1)), per_task)
-    args = [("ptr", f"@{task}"), ("ptr", context), ("i64", blocks)]
-    w.call("pyjax_parallel_for", "void", args)
+    run_tasks(w, task, context, blocks, polled=False)
     w.ret()
 
 
@@ -313,8 +312,7 @@ def emit_dots(w: FunctionWriter, t: GemmType, tile: Tile, prefix: str) -> None:
         changed = {"B": columns, "csB": "%K"}
         context = _DOTS.make(w, [changed.get(name, f"%{name}") for name in _DOTS.names])
         blocks = w.op("udiv", "i64", w.iadd("%M", DOT_ROWS - 1), str(DOT_ROWS))
-        arguments = [("ptr", f"@{prefix}.{_TALL_TASK}"), ("ptr", context), ("i64", blocks)]
-        w.call("pyjax_parallel_for", "void", arguments)
+        run_tasks(w, f"{prefix}.{_TALL_TASK}", context, blocks, polled=False)
 
 
 def emit_tall_task(module: ModuleWriter, t: GemmType, tile: Tile, prefix: str) -> None:

@@ -16,7 +16,7 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes, lane_count
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 
 Fields = Sequence[tuple[str, str]]
 _DRIVER = "pyjax_lane_groups"
@@ -77,8 +77,7 @@ def _emit_driver(module: ModuleWriter) -> None:
     blocks = w.op("udiv", "i64", w.iadd("%count", w.isub(in_block, 1)), in_block)
 
     def parallel() -> list[str]:
-        arguments = [("ptr", f"@{task}"), ("ptr", table), ("i64", blocks)]
-        w.call("pyjax_parallel_for_polled", "void", arguments)
+        run_tasks(w, task, table, blocks)
         return []
 
     def alone() -> list[str]:

@@ -24,6 +24,7 @@ from xla_backend.targets.cpu.routines.matrix_facts import REALS
 from xla_backend.targets.cpu.routines.matrix_lanes import element_of
 from xla_backend.targets.cpu.routines.matrix_rows import Rows, emit_transpose
 from xla_backend.targets.cpu.routines.registry import register_group
+from xla_backend.targets.cpu.routines.task_context import read_table, run_tasks, table_of_parameters
 
 _REAL_TYPES = {P.F32: "float", P.F64: "double"}
 
@@ -407,11 +408,7 @@ def _emit(name: str, t: P, module: ModuleWriter) -> None:
     task = f"lapack.{name}.task"
     _emit_task(module, t, routine, parameters, task)
     w = module.function(f"{PREFIX}{name}_{t}", parameters)
-    context = w.alloca("i64", len(parameters), 8)
-    for field, (kind, parameter) in enumerate(parameters):
-        w.store(kind, f"%{parameter}", w.gep("i64", context, field), 8)
-    arguments = [("ptr", f"@{task}"), ("ptr", context), ("i64", "%tasks")]
-    w.call("pyjax_parallel_for_polled", "void", arguments)
+    run_tasks(w, task, table_of_parameters(w, parameters), "%tasks")
     w.ret()
 
 
@@ -424,10 +421,7 @@ def _emit_task(
 ) -> None:
     """The problems of one of `tasks` equal parts."""
     w = module.function(task, [("ptr", "context"), ("i64", "task")], internal=True)
-    given = {
-        name: w.load_invariant(ty, w.gep("i64", "%context", field), 8)
-        for field, (ty, name) in enumerate(parameters)
-    }
+    given = read_table(w, "%context", parameters)
     memory = w.gep("i8", given["memory"], w.imul("%task", given["pitch"]))
     first, stop = (
         w.op("udiv", "i64", w.imul(given["batches"], number), given["tasks"])

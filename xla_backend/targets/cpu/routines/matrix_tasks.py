@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.task_context import read_table, run_tasks, table_of_parameters
 
 # The writer, the parameters, the number of the problem and that of the task.
 Problem = Callable[[FunctionWriter, Mapping[str, str], str, str], None]
@@ -20,10 +21,7 @@ def emit_tasks(
     """void name(parameters), among which are `batches` and `tasks`."""
     task = f"{name}.task"
     w = module.function(task, [("ptr", "context"), ("i64", "task")], internal=True)
-    given = {
-        parameter: w.load_invariant(ty, w.gep("i64", "%context", field), 8)
-        for field, (ty, parameter) in enumerate(parameters)
-    }
+    given = read_table(w, "%context", parameters)
     first, stop = (
         w.op("udiv", "i64", w.imul(given["batches"], number), given["tasks"])
         for number in ("%task", w.iadd("%task", 1))
@@ -32,17 +30,14 @@ def emit_tasks(
         problem(w, given, batch.index, "%task")
     w.ret()
     w = module.function(name, parameters)
-    context = w.alloca("i64", len(parameters), 8)
-    for field, (ty, parameter) in enumerate(parameters):
-        w.store(ty, f"%{parameter}", w.gep("i64", context, field), 8)
+    context = table_of_parameters(w, parameters)
 
     def alone() -> list[str]:
         w.call(task, "void", [("ptr", context), ("i64", "0")])
         return []
 
     def divided() -> list[str]:
-        arguments = [("ptr", f"@{task}"), ("ptr", context), ("i64", "%tasks")]
-        w.call("pyjax_parallel_for_polled", "void", arguments)
+        run_tasks(w, task, context, "%tasks")
         return []
 
     w.if_else(w.cmp("eq", "i64", "%tasks", "1"), [], alone, divided)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xla_backend.llvm.types import bits_of
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 from xla_backend.targets.cpu.routines.vector_partition import partition_name
 from xla_backend.targets.cpu.routines.workspace import give, take
 
@@ -115,8 +115,7 @@ def emit_parallel_sort(module: ModuleWriter, ty: str, quick: str) -> str:
     ctx = _CONTEXT.make(w, values)
 
     def run(task: str, count: str) -> None:
-        args = [("ptr", f"@{task}"), ("ptr", ctx), ("i64", count)]
-        w.call("pyjax_parallel_for", "void", args)
+        run_tasks(w, task, ctx, count, polled=False)
 
     run(split, parts)
     # Places by bucket, then by part.

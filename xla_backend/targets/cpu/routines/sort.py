@@ -35,7 +35,7 @@ from xla_backend.targets.cpu.routines.row_argsort import emit_row_argsort
 from xla_backend.targets.cpu.routines.row_sort import emit_row_sort
 from xla_backend.targets.cpu.routines.sort_types import SORT_TYPES
 from xla_backend.targets.cpu.routines.strided_rows import emit_copy, spaced, together
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_many_tasks
 from xla_backend.targets.cpu.routines.workspace import give, take
 
 _ROWS = ("outer", "n", "inner", "flags", "lo", "hi")
@@ -184,23 +184,13 @@ def emit_entry(
     tasks = w.imul(outer, blocks)
     large = w.cmp("sge", "i64", work, "4096")
 
-    def in_parallel() -> list[str]:
-        args = [("ptr", f"@{task}"), ("ptr", context), ("i64", tasks)]
-        w.call("pyjax_parallel_for", "void", args)
-        return []
-
-    def in_order() -> list[str]:
-        with w.loop("0", tasks) as loop:
-            w.call(task, "void", [("ptr", context), ("i64", loop.index)])
-        return []
-
     nothing = w.cmp("sle", "i64", work, "0")
     out, go = w.new_label("nothing"), w.new_label("go")
     w.cond_br(nothing, out, go)
     w.label(out)
     w.ret()
     w.label(go)
-    w.if_else(large, [], in_parallel, in_order)
+    run_many_tasks(w, large, task, context, tasks, polled=False)
     w.ret()
 
 

@@ -1,4 +1,5 @@
-"""What a routine hands to the tasks that it runs in parallel: a table of addresses and numbers."""
+"""Tasks that a routine runs in parallel, and what it hands to them: a table of addresses and
+numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +7,59 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xla_backend.llvm.writer import FunctionWriter
+
+# (LLVM type, name or value) of the fields of a table, each of 64 bits.
+Fields = Sequence[tuple[str, str]]
+
+
+def run_tasks(
+    w: FunctionWriter, task: str, context: str, count: str, *, polled: bool = True
+) -> None:
+    """Calls task(context, number) for each number below a count, on all threads.
+
+    Args:
+      polled: signals are looked at between tasks, after which the rest is left out.
+    """
+    name = "pyjax_parallel_for_polled" if polled else "pyjax_parallel_for"
+    w.call(name, "void", [("ptr", f"@{task}"), ("ptr", context), ("i64", count)])
+
+
+def run_many_tasks(
+    w: FunctionWriter, many: str, task: str, context: str, count: str, *, polled: bool = True
+) -> None:
+    """The same where `many` holds, else one after another on this thread, before another one has
+    woken."""
+
+    def in_parallel() -> list[str]:
+        run_tasks(w, task, context, count, polled=polled)
+        return []
+
+    def in_order() -> list[str]:
+        with w.loop("0", count) as loop:
+            w.call(task, "void", [("ptr", context), ("i64", loop.index)])
+        return []
+
+    w.if_else(many, [], in_parallel, in_order)
+
+
+def table_of(w: FunctionWriter, values: Fields) -> str:
+    """The address of a new table with these values."""
+    table = w.alloca("i64", len(values), 8)
+    for i, (ty, value) in enumerate(values):
+        w.store(ty, value, w.gep("i64", table, i), 8)
+    return table
+
+
+def table_of_parameters(w: FunctionWriter, parameters: Fields) -> str:
+    """The same with the parameters of the function."""
+    return table_of(w, [(ty, f"%{name}") for ty, name in parameters])
+
+
+def read_table(w: FunctionWriter, table: str, fields: Fields) -> dict[str, str]:
+    """The fields of a table by name, as a task reads them."""
+    return {
+        name: w.load_invariant(ty, w.gep("i64", table, i), 8) for i, (ty, name) in enumerate(fields)
+    }
 
 
 class TaskContext(NamedTuple):
@@ -25,10 +79,7 @@ class TaskContext(NamedTuple):
 
     def make(self, w: FunctionWriter, values: Sequence[str]) -> str:
         """The address of a new table with these values, in the order of the names."""
-        table = w.alloca("i64", len(self.names), 8)
-        for i, value in enumerate(values):
-            w.store(self._type(i), value, w.gep("i64", table, i), 8)
-        return table
+        return table_of(w, [(self._type(i), value) for i, value in enumerate(values)])
 
     def field(self, w: FunctionWriter, name: str) -> str:
         """A field, as a task reads it."""

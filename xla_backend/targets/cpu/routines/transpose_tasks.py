@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from xla_backend.llvm.bytes import prefetch
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.targets.cpu.routines.task_context import read_table, run_tasks, table_of
 from xla_backend.targets.cpu.routines.transpose_plans import (
     DIGITS,
     FIELDS,
@@ -27,7 +28,7 @@ _TASKS = 64
 _ALONE_BYTES = 1 << 17
 _NUMBER = {name: i for i, name in enumerate(FIELDS)}
 # The context of a task: in, out, plan, number of blocks, blocks of a task.
-_CONTEXT = ("in", "out", "plan", "blocks", "each")
+_CONTEXT = (("ptr", "in"), ("ptr", "out"), ("ptr", "plan"), ("i64", "blocks"), ("i64", "each"))
 Fill = Callable[["Task"], None]
 
 
@@ -42,13 +43,7 @@ class Task:
 
     def __init__(self, w: FunctionWriter) -> None:
         self.w = w
-        pointers = ("in", "out", "plan")
-        self.context = {
-            name: w.load_invariant(
-                "ptr" if name in pointers else "i64", w.gep("i64", "%context", i), 8
-            )
-            for i, name in enumerate(_CONTEXT)
-        }
+        self.context = read_table(w, "%context", _CONTEXT)
         self.width = w.target.vector_bits // 8
         self.sources = w.alloca("ptr", _PLACES, 64)
         self.targets = w.alloca("ptr", _PLACES, 64)
@@ -101,14 +96,10 @@ def emit_routine(
     some = w.op("udiv", "i64", w.iadd(blocks, _TASKS - 1), str(_TASKS))
     alone = w.cmp("slt", "i64", number("size"), str(_ALONE_BYTES))
     each = w.select(alone, "i64", blocks, some)
-    context = w.alloca("i64", len(_CONTEXT), 8)
-    values = (("ptr", "%in"), ("ptr", "%out"), ("ptr", "%plan"), ("i64", blocks), ("i64", each))
-    for i, (ty, value) in enumerate(values):
-        w.store(ty, value, w.gep("i64", context, i), 8)
+    values = ("%in", "%out", "%plan", blocks, each)
+    context = table_of(w, [(ty, value) for (ty, _), value in zip(_CONTEXT, values, strict=True)])
     tasks = w.op("udiv", "i64", w.isub(w.iadd(blocks, each), 1), each)
-    w.call(
-        "pyjax_parallel_for_polled", "void", [("ptr", f"@{task}"), ("ptr", context), ("i64", tasks)]
-    )
+    run_tasks(w, task, context, tasks)
     w.ret()
 
 

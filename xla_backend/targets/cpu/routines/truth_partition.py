@@ -18,7 +18,7 @@ from functools import partial
 
 from xla_backend.llvm.target import TargetInfo, has_features
 from xla_backend.llvm.types import bits_of, mask_of, vector
-from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
+from xla_backend.llvm.writer import ModuleWriter
 from xla_backend.targets.cpu.routines.chosen_lanes import (
     compressed,
     count,
@@ -28,7 +28,7 @@ from xla_backend.targets.cpu.routines.chosen_lanes import (
 )
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_types import PARTITIONED_BYTES, PARTITIONED_PLACES
-from xla_backend.targets.cpu.routines.task_context import TaskContext
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
 from xla_backend.targets.cpu.routines.workspace import give, take
 
 # Elements of a part, whole vectors of bytes.
@@ -171,7 +171,7 @@ def _emit_group(name: str, ty: str, places: bool, module: ModuleWriter) -> None:
     counts = take(w, w.iadd(parts, 1), "i64")
     source = "%truth" if places else "%in"
     operands = ["%truth", source, "%out", counts, "%n", "%flags"]
-    _run(w, counting, _CONTEXT.make(w, [*operands, "0"]), parts)
+    run_tasks(w, counting, _CONTEXT.make(w, [*operands, "0"]), parts, polled=False)
     with w.loop("0", parts, 1, [("i64", "0")]) as loop:
         cell = w.gep("i64", counts, loop.index)
         found = w.load("i64", cell)
@@ -179,14 +179,9 @@ def _emit_group(name: str, ty: str, places: bool, module: ModuleWriter) -> None:
         loop.next = [w.iadd(loop.carried[0], found)]
     w.store("i64", loop.results[0], w.gep("i64", counts, parts))
     firsts = w.isub("%n", loop.results[0])
-    _run(w, split, _CONTEXT.make(w, [*operands, firsts]), parts)
+    run_tasks(w, split, _CONTEXT.make(w, [*operands, firsts]), parts, polled=False)
     give(w, counts)
     w.ret()
-
-
-def _run(w: FunctionWriter, task: str, context: str, parts: str) -> None:
-    arguments = [("ptr", f"@{task}"), ("ptr", context), ("i64", parts)]
-    w.call("pyjax_parallel_for", "void", arguments)
 
 
 def register() -> None:
