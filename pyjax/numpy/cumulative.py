@@ -40,9 +40,9 @@ def _cumulative(
     util.reject_out(name, out)
     a = util.ensure_arraylike(name, a)
     dtype = util.check_user_dtype(dtype, name)
-    if axis is None:
+    if axis is None or a.ndim == 0:
         a = lax.reshape(a, (a.size,)) if a.ndim != 1 else a
-        axis = 0
+        axis = axis or 0
     axis = util.canonicalize_axis(axis, a.ndim)
     if fill_nan is not None and is_inexact(a):
         a = select_where(lax.ne(a, a), np.asarray(fill_nan).astype(a.dtype), a)

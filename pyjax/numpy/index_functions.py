@@ -105,6 +105,12 @@ def take(
             "a program that is compiled cannot raise for its values.",
             "Use mode='fill' (or 'clip'), or check indices with pyjax.experimental.checkify.",
         )
+    if indices.size and not a.shape[axis]:
+        raise new_error(
+            IndexError,
+            f"jnp.take: there are no elements along axis {axis} of shape {a.shape} for "
+            f"{indices.size} indices.",
+        )
     parsed = parse_mode(mode) or filling_mode(fill_value)
     if parsed is not lax.GatherScatterMode.CLIP:  # which takes negative indices to 0
         indices, parsed = normalized(indices, a.shape[axis], parsed)

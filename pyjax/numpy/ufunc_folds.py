@@ -15,9 +15,9 @@ from pyjax import lax
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.numpy import util
+from pyjax.numpy.index_functions import take
 from pyjax.numpy.index_update import update
 from pyjax.numpy.indexing import read
-from pyjax.numpy.indexing_basic import take_rows
 from pyjax.numpy.manipulation import moveaxis
 from pyjax.numpy.selection import select_where
 
@@ -83,19 +83,47 @@ def apply_at_each(function: Any, a: Any, columns: list[Any], values: Any) -> Any
 
 @partial(jit, static_argnames=("function", "axis"), inline=True)
 def fold_segments(function: Any, a: Any, indices: Any, axis: int) -> Any:
-    """Folds of the segments along `axis` that start at each of `indices`."""
+    """Folds of the segments along `axis` that start at each of `indices`. One that starts out of
+    bounds is nan, or the extreme integer."""
     rows = util.convert(moveaxis(a, axis, 0), _result_dtype(function, a.dtype, a.dtype))
-    n = rows.shape[0]
-    ends = lax.concatenate([indices[1:], lax.full((1,), n, indices.dtype)], 0)
-    out_rows = take_rows(rows, indices, 0)
+    starts, ends = _bounds(rows, indices)
+    firsts = take(rows, starts, axis=0)
 
     def step(i: Any, total: Any) -> Any:
         row = rows[i]
-        inside = (i > indices) & (i < ends)
+        inside = (i > starts) & (i < ends)
         new = util.convert(
             function._func(total, util.broadcast_array(row, total.shape)), total.dtype
         )
         mask = lax.broadcast_in_dim(inside, total.shape, (0,))
         return lax.select(mask, new, total)
 
-    return moveaxis(lax.fori_loop(0, n, step, out_rows), 0, axis)
+    return moveaxis(lax.fori_loop(0, rows.shape[0], step, firsts), 0, axis)
+
+
+@partial(jit, static_argnames=("function", "axis"), inline=True)
+def sum_segments(function: Any, a: Any, indices: Any, axis: int) -> Any:
+    """The same for sums, in one pass over `a` where no segment starts before the last one did."""
+    rows = moveaxis(a, axis, 0)
+    starts, ends = _bounds(rows, indices)
+    n, shape = rows.shape[0], (starts.size, *rows.shape[1:])
+    if 0 in (n, starts.size) or rows.dtype == np.bool_:
+        return fold_segments(function, a, indices, axis)
+
+    def in_one_pass() -> Any:
+        begins = update(lax.full((n,), 0, starts.dtype), starts, 1, "add", mode="drop")
+        segment = lax.cumsum(begins, 0) - 1  # -1 before the first
+        sums = lax.full(shape, 0, rows.dtype)
+        sums = update(sums, segment, rows, "add", mode="drop", wrap_negative_indices=False)
+        single = lax.broadcast_in_dim((ends <= starts) | (starts >= n), shape, (0,))
+        return moveaxis(lax.select(single, take(rows, starts, axis=0), sums), 0, axis)
+
+    in_order = (starts[0] >= 0) & (starts[1:] >= starts[:-1]).all()
+    return lax.cond(in_order, in_one_pass, lambda: fold_segments(function, a, indices, axis))
+
+
+def _bounds(rows: Any, indices: Any) -> tuple[Any, Any]:
+    """Where segments start, and where the next one does."""
+    starts = util.convert(indices, np.dtype(np.int32))
+    end = lax.full((1,), rows.shape[0], starts.dtype)
+    return starts, lax.concatenate([starts[1:], end], 0) if starts.size else starts

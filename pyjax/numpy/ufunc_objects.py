@@ -22,9 +22,15 @@ from pyjax.numpy.arithmetic import remainder
 from pyjax.numpy.eager import compiled_binary
 from pyjax.numpy.index_update import update
 from pyjax.numpy.indexing import read
-from pyjax.numpy.manipulation import moveaxis, ravel
+from pyjax.numpy.manipulation import ravel
 from pyjax.numpy.selection import select_where
-from pyjax.numpy.ufunc_folds import apply_at_each, fold, fold_segments, partial_folds
+from pyjax.numpy.ufunc_folds import (
+    apply_at_each,
+    fold,
+    fold_segments,
+    partial_folds,
+    sum_segments,
+)
 from pyjax.numpy.vectorized import vectorize
 
 __all__ = [
@@ -85,7 +91,7 @@ class ufunc:
         self._reduce = reduce
         self._accumulate = accumulate
         self._at = at
-        self._reduceat = reduceat
+        self._reduceat = reduceat or fold_segments
         self._nin, self._nout = nin, nout
         self._nargs = nin if nargs is None else nargs
         self._identity = identity
@@ -258,10 +264,14 @@ class ufunc:
         a, indices = util.ensure_arraylike(f"{self.__name__}.reduceat", a, indices)
         if indices.ndim != 1:
             raise new_error(ValueError, "reduceat: indices must be one-dimensional")
-        if self._reduceat is not None:
-            return self._reduceat(a, indices, axis=axis, dtype=dtype)
+        if not dtypes.issubdtype(indices.dtype, np.integer):
+            raise new_error(
+                ValueError,
+                f"{self.__name__}.reduceat: indices must be integers, got {indices.dtype}.",
+                fix="indices.astype(int).",
+            )
         a = a if dtype is None else util.convert(a, util.check_user_dtype(dtype, "reduceat"))
-        return fold_segments(self, a, indices, util.canonicalize_axis(axis, a.ndim))
+        return self._reduceat(self, a, indices, util.canonicalize_axis(axis, a.ndim))
 
     def outer(self, A: Any, B: Any, /) -> Any:
         """f of every pair of an element of `A` and one of `B`."""
@@ -342,20 +352,6 @@ def _subtract_at(a: Any, indices: Any, b: Any) -> Any:
     return update(a, indices, b, "subtract")
 
 
-def _segment_sum_at(a: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
-    a = a if dtype is None else util.convert(a, dtype)
-    axis = util.canonicalize_axis(axis, a.ndim)
-    rows = moveaxis(a, axis, 0)
-    n = rows.shape[0]
-    ends = lax.concatenate([indices[1:], lax.full((1,), n, indices.dtype)], 0)
-    places = lax.broadcasted_iota(indices.dtype, (n, indices.shape[0]), 0)
-    start, stop = (util.broadcast_array(x, places.shape) for x in (indices, ends))
-    # A segment whose end is not after its start is the single element at its start.
-    inside = ((places >= start) & (places < stop)) | ((places == start) & (stop <= start))
-    summed = lax.dot_general(util.convert(inside, rows.dtype), rows, (((0,), (0,)), ((), ())))
-    return moveaxis(summed, 0, axis)
-
-
 def _sum_reduce(
     a: Any,
     axis: Any = 0,
@@ -392,7 +388,9 @@ def _log_of_sum(power: Callable[[Any], Any], log1p: Callable[[Any], Any]) -> Any
     def share(x: Any, total: Any) -> Any:
         """The power of x - total, with equal infinities counted as distance zero."""
         both = lax.eq(x, total)
-        return select_where(both, _equal_share(x), power(select_where(both, x * 0, x - total)))
+        return select_where(
+            both, _equal_share(x), power(select_where(both, lax.full_like(x, 0), x - total))
+        )
 
     @combine.defjvp
     def slope(primals: Any, tangents: Any) -> tuple[Any, Any]:
@@ -474,7 +472,7 @@ add = ufunc(
     reduce=_sum_reduce,
     accumulate=cumulative.cumsum,
     at=_scatter_at("add"),
-    reduceat=_segment_sum_at,
+    reduceat=sum_segments,
 )
 multiply = ufunc(
     ufuncs.multiply_arrays,

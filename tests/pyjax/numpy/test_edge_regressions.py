@@ -345,3 +345,59 @@ def test_weak_types_of_angle_and_spacing() -> None:
     assert jnp.angle(1 + 1j).weak_type
     assert not jnp.angle(1.0).weak_type
     assert not jnp.spacing(2.0).weak_type
+
+
+SEGMENTS = [  # places, sums of [inf, 1, 2, 3, 4, 5]
+    ([0, 1], [np.inf, 15]),
+    ([1, 1, 4], [1, 6, 9]),
+    ([2, 5, 1], [9, 5, 15]),  # overlapping: one after another
+    ([1, 6], [15, np.nan]),
+    ([1, 9, 3], [15, np.nan, 12]),
+    ([], []),
+]
+
+
+@pytest.mark.parametrize(("places", "sums"), SEGMENTS)
+def test_sums_of_segments_keep_to_themselves(places: list[int], sums: list[float]) -> None:
+    x = jnp.array([np.inf, 1, 2, 3, 4, 5])
+    places = np.array(places, int)
+    np.testing.assert_array_equal(jnp.add.reduceat(x, places), sums)
+    np.testing.assert_array_equal(pyjax.jit(jnp.add.reduceat)(x, places), sums)
+    both = jnp.add.reduceat(jnp.stack([x, 2 * x], 1), places)
+    np.testing.assert_array_equal(both, np.stack([sums, 2 * np.array(sums)], 1))
+
+
+def test_segments_of_other_types() -> None:
+    x = jnp.arange(24).reshape(4, 6)
+    expected = np.add.reduceat(np.arange(24).reshape(4, 6), [0, 2, 3], axis=-1)
+    np.testing.assert_array_equal(jnp.add.reduceat(x, jnp.array([0, 2, 3], "uint8"), -1), expected)
+    truths = jnp.add.reduceat(jnp.array([True, True, False]), jnp.array([0, 2]))
+    assert truths.dtype == bool and truths.tolist() == [True, False]
+    assert jnp.maximum.reduceat(jnp.arange(3), jnp.array([0, 7])).tolist() == [2, -(2**31)]
+    gradient = pyjax.grad(lambda x: (jnp.add.reduceat(x, jnp.array([2, 5, 5])) ** 2).sum())
+    assert gradient(jnp.arange(6.0)).tolist() == [0, 0, 18, 18, 18, 20]
+    with pytest.raises(ValueError, match="reduceat: indices must be integers, got float32"):
+        jnp.add.reduceat(x, jnp.array([0.0, 2.0]))
+
+
+@pytest.mark.parametrize("mode", [None, "fill", "clip", "wrap"])
+def test_nothing_is_taken_from_an_empty_axis(mode: str | None) -> None:
+    empty = jnp.zeros((0, 3))
+    for axis in (0, None):
+        with pytest.raises(IndexError, match="there are no elements along axis 0"):
+            jnp.take(empty, jnp.array([0]), axis, mode=mode)
+    assert jnp.take(empty, jnp.zeros(0, int), 0, mode=mode).shape == (0, 3)
+    assert jnp.take(empty, jnp.array([2, 0]), 1, mode=mode).shape == (0, 2)
+
+
+def test_a_number_has_running_sums_along_one_axis() -> None:
+    for call in (jnp.cumsum, jnp.cumprod, jnp.nancumsum, jnp.nancumprod):
+        for axis in (None, 0, -1):
+            assert call(3, axis=axis).tolist() == call(jnp.array(3), axis=axis).tolist() == [3]
+        with pytest.raises(ValueError, match="axis 1 is out of bounds for array of dimension 1"):
+            call(3, axis=1)
+
+
+def test_softplus_is_straight_at_infinity() -> None:
+    second = pyjax.grad(pyjax.grad(pyjax.nn.softplus))
+    assert [second(x).item() for x in (np.inf, -np.inf, 0.0)] == [0, 0, 0.25]
