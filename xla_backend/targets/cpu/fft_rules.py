@@ -29,6 +29,7 @@ from xla_backend.program.ir import Library, Slice, Step, aligned
 from xla_backend.runtime.host_rules import HOST_RULES
 from xla_backend.targets.cpu.routines import fft_plan
 from xla_backend.targets.cpu.routines.matrix_facts import REALS
+from xla_backend.targets.cpu.routines.transpose_plans import plan
 from xla_backend.targets.cpu.rules import RULES
 
 P = PrimitiveType
@@ -43,6 +44,7 @@ _LARGEST_STEP = 1 << 25
 FEW = 16384
 _CYCLES = 0.5  # of an element in a pass
 _ROW_CYCLES = 2.0  # of an element of rows that are multiplied by tables
+_MOVE_CYCLES = 1.0
 
 
 class Layout(NamedTuple):
@@ -68,10 +70,11 @@ class _Axis(NamedTuple):
 
 
 class _End(NamedTuple):
-    """What a transform reads or writes: of which kind, where, and how many elements."""
+    """What a transform of rows reads or writes: of which kind, how far they are apart, and how many
+    elements of each."""
 
     kind: str
-    layout: Layout
+    row: int
     length: int
 
 
@@ -190,10 +193,7 @@ class _Transform:
             layout = Layout(n * inner, 1, inner)
             outer = math.prod(dims[:place])
             if _way_of_axis(outer * inner, n) is _Way.CHIRP:
-                end = _End("fft", layout, n)
-                steps += self._convolution(
-                    outer, inner, n, self.inverse, (end, end), (source, target)
-                )
+                steps += self._convolution_apart(outer, inner, n, source, target)
             else:
                 step = _Axis("fft", outer, inner, n, layout, layout, n, self.inverse)
                 steps.append(self._step(step, source, target))
@@ -236,8 +236,8 @@ class _Transform:
         if way is _Way.SYMMETRIC:
             return self._symmetric(problems, n, *places)
         if way is _Way.CHIRP:
-            ends = _End(kind, Layout(given, 0, 1), n), _End(kind, Layout(made, 0, 1), made)
-            return self._convolution(problems, 1, n, inverse, ends, places)
+            ends = _End(kind, given, n), _End(kind, made, made)
+            return self._convolution(problems, n, inverse, ends, places)
         halves = fft_plan.halves(n, _SIDE_BY_SIDE)
         assert halves is not None, n
         a, b = halves
@@ -277,23 +277,43 @@ class _Transform:
 
     def _symmetric(self, problems: int, n: int, source: Slice, target: Slice) -> list[Step]:
         """Real numbers, by way of as many complex ones."""
-        given, rows = Layout(n // 2 + 1, 0, 1), Layout(n, 0, 1)
 
-        def step(kind: str, first: Layout, source: Slice, target: Slice) -> Step:
-            operands = (problems, 1, n, n, *first, *rows, None, source, target)
+        def step(kind: str, row: int, source: Slice, target: Slice) -> Step:
+            operands = (problems, n, n, row, n, None, source, target)
             return self._library(kind, problems * n, operands)
 
         with self.memory(problems * n) as work:
             return [
-                step(fft_plan.CHIRP_IRFFT, given, source, work),
+                step(fft_plan.CHIRP_IRFFT, n // 2 + 1, source, work),
                 *self._rows("fft", problems, n, 1, (n, n), (work, work)),
-                step(fft_plan.CHIRP_REAL, rows, work, target),
+                step(fft_plan.CHIRP_REAL, n, work, target),
             ]
+
+    def _convolution_apart(
+        self, outer: int, inner: int, n: int, source: Slice, target: Slice
+    ) -> list[Step]:
+        """A transform of any length along an axis that is not the last one: of rows, which are put
+        side by side and back."""
+        end, problems = _End("fft", n, n), outer * inner
+        if inner == 1:
+            return self._convolution(outer, n, self.inverse, (end, end), (source, target))
+        with self.memory(problems * n) as rows:
+            return [
+                self._turned((outer, n, inner), source, rows),
+                *self._convolution(problems, n, self.inverse, (end, end), (rows, rows)),
+                self._turned((outer, inner, n), rows, target),
+            ]
+
+    def _turned(self, dims: tuple[int, int, int], source: Slice, target: Slice) -> Library:
+        """The last two dimensions exchanged."""
+        found = plan(dims, (0, 2, 1), self.complex.byte_size, in_tiles=False)
+        assert found is not None, dims
+        cycles = _MOVE_CYCLES * math.prod(dims)
+        return Library(self.node.name, cycles, found.routine, (source, target, found.numbers))
 
     def _convolution(
         self,
-        outer: int,
-        inner: int,
+        problems: int,
         n: int,
         inverse: int,
         ends: tuple[_End, _End],
@@ -301,7 +321,7 @@ class _Transform:
     ) -> list[Step]:
         """A transform of any length: numbers times a chirp, convolved with its conjugate, times
         it."""
-        size, problems, dtype = fft_plan.chirp_length(n), outer * inner, self.complex.numpy_dtype
+        size, dtype = fft_plan.chirp_length(n), self.complex.numpy_dtype
         numbers = cache(partial(fft_plan.chirp, n, inverse))
 
         def table(name: str, make: Callable[[], np.ndarray]) -> Slice:
@@ -311,10 +331,9 @@ class _Transform:
         chirp = table("chirp", numbers)
         spectrum = table("spectrum", lambda: fft_plan.chirp_spectrum(numbers(), inverse))
         (source, target), (given, made) = places, ends
-        rows = Layout(size * inner, size, 1)
 
         def times(kind: str, lengths: tuple[int, ...], table: Slice, *places: Slice) -> Step:
-            operands = (outer, inner, *lengths, table, *places)
+            operands = (problems, *lengths, table, *places)
             return self._library(kind, problems * size, operands)
 
         def transforms(work: Slice, inverse: int) -> list[Step]:
@@ -323,11 +342,11 @@ class _Transform:
         last = fft_plan.CHIRP_REAL if made.kind == "irfft" else fft_plan.CHIRP_FFT
         with self.memory(problems * size) as work:
             return [
-                times(f"chirp_{given.kind}", (n, size, *given.layout, *rows), chirp, source, work),
+                times(f"chirp_{given.kind}", (n, size, given.row, size), chirp, source, work),
                 *transforms(work, 0),
-                times(fft_plan.CHIRP_FFT, (size, size, *rows, *rows), spectrum, work, work),
+                times(fft_plan.CHIRP_FFT, (size, size, size, size), spectrum, work, work),
                 *transforms(work, 1),
-                times(last, (n, made.length, *rows, *made.layout), chirp, work, target),
+                times(last, (n, made.length, size, made.row), chirp, work, target),
             ]
 
     def _library(self, kind: str, elements: int, operands: tuple[Any, ...]) -> Library:

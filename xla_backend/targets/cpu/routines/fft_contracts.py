@@ -96,18 +96,17 @@ def _run_chirp(kind: str, *operands: Any) -> None:
     d = dict(zip(CHIRP_NUMBERS, operands))
     table, x, y = operands[len(CHIRP_NUMBERS) :]
     given, made = d["given"], d["made"]
-    rows, columns = np.arange(d["outer"])[:, None, None], np.arange(d["inner"])[:, None]
+    rows = np.arange(d["rows"])[:, None]
     numbers = np.arange(min(given, made))
     mirrored = (kind == CHIRP_IRFFT) & (2 * numbers > given)
     read = np.where(mirrored, given - numbers, numbers)
-    values = x[rows * d["in_outer"] + columns * d["in_inner"] + read * d["in_step"]]
+    values = x[rows * d["in_row"] + read]
     if kind == CHIRP_IRFFT:
         values = np.where(mirrored, values.conj(), values)
         values = np.where(numbers == 0, values.real, values)
-    result = np.zeros((d["outer"], d["inner"], made), np.result_type(values, np.complex64))
-    result[..., : numbers.size] = values if table is None else values * table[: numbers.size]
-    places = rows * d["out_outer"] + columns * d["out_inner"] + np.arange(made) * d["out_step"]
-    y[places] = result.real if kind == CHIRP_REAL else result
+    result = np.zeros((d["rows"], made), np.result_type(values, np.complex64))
+    result[:, : numbers.size] = values if table is None else values * table[: numbers.size]
+    y[rows * d["out_row"] + np.arange(made)] = result.real if kind == CHIRP_REAL else result
 
 
 def _run_pairs(kind: str, outer: int, n: int, half_turn: Array, x: Array, y: Array) -> None:

@@ -27,10 +27,7 @@ CHIRPS: Mapping[str, Callable[[P, P], tuple[P, P]]] = {
     CHIRP_FFT: lambda t, real: (t, t), CHIRP_RFFT: lambda t, real: (real, t),
     CHIRP_IRFFT: lambda t, real: (t, t), CHIRP_REAL: lambda t, real: (t, real),
 }  # fmt: skip
-CHIRP_NUMBERS = (
-    "outer", "inner", "given", "made", "in_outer", "in_inner", "in_step", "out_outer", "out_inner",
-    "out_step",
-)  # fmt: skip
+CHIRP_NUMBERS = ("rows", "given", "made", "in_row", "out_row")
 PAIRS_RFFT, PAIRS_IRFFT = "pairs_rfft", "pairs_irfft"
 PAIRS_NUMBERS = ("outer", "n")
 

@@ -1,10 +1,8 @@
 """What long Fourier transforms are besides transforms of rows: products with tables, and pairs.
 
-void pyjax_chirp_fft_<t>(outer, inner, given, made, in_outer, in_inner, in_step, out_outer,
-                         out_inner, out_step, ptr table, ptr x, ptr y)
-      y[k] = x[k] table[k] for k < given, 0 up to `made`, of outer * inner rows: row (o, i) begins
-      at o in_outer + i in_inner, and its elements are in_step apart; of the results likewise.
-      x may be y.
+void pyjax_chirp_fft_<t>(rows, given, made, in_row, out_row, ptr table, ptr x, ptr y)
+      y[k] = x[k] table[k] for k < given, 0 up to `made`, of rows that begin in_row apart; of the
+      results likewise. x may be y.
 pyjax_chirp_rfft_<t>: x is real.   pyjax_chirp_irfft_<t>: the first given / 2 + 1 numbers, from 0
       on, of what is conjugate-symmetric.   pyjax_chirp_real_<t>: the real part is stored
 void pyjax_pairs_rfft_<t>(outer, n, ptr half_turn, ptr x, ptr y)
@@ -81,102 +79,56 @@ class _Chirp:
         self.kind, self.lanes, self.ty = kind, lanes, lanes.ty
         self.real = element(lanes.ty)
         self.source, self.target = CHIRPS[kind](lanes.t, REALS[lanes.t])
-        outer = w.op("udiv", "i64", row, "%inner")
-        inner = w.isub(row, w.imul(outer, "%inner"))
         self.x, self.y = (
-            w.gep(
-                self.real,
-                f"%{array}",
-                w.imul(
-                    w.iadd(w.imul(outer, f"%{side}_outer"), w.imul(inner, f"%{side}_inner")),
-                    2 if t.is_complex else 1,
-                ),
-            )
-            for array, side, t in (("x", "in", self.source), ("y", "out", self.target))
+            w.gep(self.real, array, w.imul(w.imul(row, pitch), 2 if t.is_complex else 1))
+            for array, pitch, t in (("%x", "%in_row", self.source), ("%y", "%out_row", self.target))
         )
 
     def run(self, start: str, end: str) -> None:
         w = self.w
         middle = w.imax(w.imin("%given", end), start)
-        near = [w.cmp("eq", "i64", f"%{side}_step", "1") for side in ("in", "out")]
+        load = self._load_symmetric if self.kind == CHIRP_IRFFT else self._load
 
-        def way(load: Callable[..., Pair], store: Callable[..., None]) -> Callable[[], list[str]]:
-            def product(k: str, mask: str | None) -> None:
-                value = load(k, mask)
+        def product(k: str, mask: str | None) -> None:
+            value = load(k, mask)
 
-                def times() -> list[str]:
-                    root = elemental.load(w, self.lanes.t, self.lanes.count, "%table", k, mask)
-                    return [*Short(self.lanes).times(value, root)]
+            def times() -> list[str]:
+                root = elemental.load(w, self.lanes.t, self.lanes.count, "%table", k, mask)
+                return [*Short(self.lanes).times(value, root)]
 
-                is_given = w.cmp("ne", "ptr", "%table", "null")
-                real, imaginary = w.if_else(is_given, [self.ty] * 2, times, lambda: [*value])
-                store(k, mask, (real, imaginary))
+            is_given = w.cmp("ne", "ptr", "%table", "null")
+            real, imaginary = w.if_else(is_given, [self.ty] * 2, times, lambda: [*value])
+            self._store(k, mask, (real, imaginary))
 
-            def nothing(k: str, mask: str | None) -> None:
-                zero = const(self.ty, 0.0)
-                store(k, mask, (zero, zero))
+        def nothing(k: str, mask: str | None) -> None:
+            zero = const(self.ty, 0.0)
+            self._store(k, mask, (zero, zero))
 
-            def run() -> list[str]:
-                _vectors(self.lanes, start, middle, product)
-                _vectors(self.lanes, middle, end, nothing)
-                return []
+        _vectors(self.lanes, start, middle, product)
+        _vectors(self.lanes, middle, end, nothing)
 
-            return run
-
-        apart = way(self._load_apart, self._store_apart)
-        if self.kind == CHIRP_IRFFT:
-            apart()
-            return
-        both = w.op("and", "i1", *near)
-        w.if_else(both, [], way(self._load_near, self._store_near), apart)
-
-    def _complex(self, value: Pair | str) -> Pair:
+    def _load(self, k: str, mask: str | None) -> Pair:
+        value = elemental.load(self.w, self.source, self.lanes.count, self.x, k, mask)
         return value if isinstance(value, tuple) else (value, const(self.ty, 0.0))
 
-    def _load_near(self, k: str, mask: str | None) -> Pair:
-        lanes = self.lanes
-        return self._complex(elemental.load(self.w, self.source, lanes.count, self.x, k, mask))
-
-    def _store_near(self, k: str, mask: str | None, value: Pair) -> None:
+    def _store(self, k: str, mask: str | None, value: Pair) -> None:
         stored = value if self.target.is_complex else value[0]
         elemental.store(self.w, self.target, self.lanes.count, stored, self.y, k, mask)
 
-    def _places(self, numbers: str, step: str, parts: int) -> str:
-        lanes = self.lanes
-        return self.w.op("mul", lanes.index_ty, numbers, lanes.everywhere(self.w.imul(step, parts)))
-
-    def _numbers(self, k: str) -> str:
-        lanes = self.lanes
-        return self.w.op("add", lanes.index_ty, lanes.everywhere(k), lanes.ones)
-
-    def _load_apart(self, k: str, mask: str | None) -> Pair:
+    def _load_symmetric(self, k: str, mask: str | None) -> Pair:
+        """Numbers of the second half are conjugates of those of the first; the first is real."""
         w, lanes, ty, ints = self.w, self.lanes, self.ty, self.lanes.index_ty
-        numbers = self._numbers(k)
-        parts = 2 if self.source.is_complex else 1
-        symmetric = self.kind == CHIRP_IRFFT
-        mirrored = first = ""
-        if symmetric:
-            others = w.op("sub", ints, lanes.everywhere("%given"), numbers)
-            mirrored = w.cmp("slt", ints, others, numbers)
-            first = w.cmp("eq", ints, numbers, const(ints, 0))
-            numbers = w.select(mirrored, ints, others, numbers)
-        places = self._places(numbers, "%in_step", parts)
-        found = [
-            w.gather(ty, w.gep(self.real, self.x, part), ints, places, mask)
-            for part in range(parts)
-        ]
-        if symmetric:
-            conjugate = w.select(mirrored, ty, w.fneg(ty, found[1]), found[1])
-            found[1] = w.select(first, ty, const(ty, 0.0), conjugate)  # which is real
-        return (found[0], found[1]) if parts == 2 else self._complex(found[0])
-
-    def _store_apart(self, k: str, mask: str | None, value: Pair) -> None:
-        w, ints = self.w, self.lanes.index_ty
-        parts = 2 if self.target.is_complex else 1
-        places = self._places(self._numbers(k), "%out_step", parts)
-        for part in range(parts):
-            place = w.gep(self.real, self.y, part)
-            w.scatter(self.ty, value[part], place, ints, places, mask)
+        numbers = w.op("add", ints, lanes.everywhere(k), lanes.ones)
+        others = w.op("sub", ints, lanes.everywhere("%given"), numbers)
+        mirrored = w.cmp("slt", ints, others, numbers)
+        first = w.cmp("eq", ints, numbers, const(ints, 0))
+        numbers = w.select(mirrored, ints, others, numbers)
+        places = w.op("mul", ints, numbers, const(ints, 2))
+        real, imaginary = (
+            w.gather(ty, w.gep(self.real, self.x, part), ints, places, mask) for part in (0, 1)
+        )
+        imaginary = w.select(mirrored, ty, w.fneg(ty, imaginary), imaginary)
+        return real, w.select(first, ty, const(ty, 0.0), imaginary)
 
 
 def _chirp(kind: str, lanes: Lanes, first: str, count: str) -> None:
@@ -296,7 +248,7 @@ def _routine(
 
 
 def _chirp_problems(w: FunctionWriter) -> str:
-    return w.imul(w.imul("%outer", "%inner"), _segments(w, "%made"))
+    return w.imul("%rows", _segments(w, "%made"))
 
 
 def _pairs_problems(w: FunctionWriter) -> str:
