@@ -107,7 +107,7 @@ def test_what_components_share_is_computed_once() -> None:
         "ROOT r = f32[50,3] concatenate(x, y), dimensions={1}",
         # More than registers hold.
         "x = f32[50,1] parameter(0)\n"
-        f"ROOT r = f32[50,13] concatenate({', '.join('x' * 13)}), dimensions={{1}}",
+        f"ROOT r = f32[50,17] concatenate({', '.join('x' * 17)}), dimensions={{1}}",
     ],
     ids=["one after the other", "unequal", "many"],
 )
