@@ -80,9 +80,10 @@ def to_bytes(value: Any, modules: Modules = ()) -> bytes:
 
 def from_bytes(data: bytes, kind: type[T], modules: Modules = ()) -> T:
     """What `to_bytes` wrote."""
-    line, _, pieces = data.partition(b"\n")
+    end = data.find(b"\n") % (len(data) + 1)  # of all, if there is none
+    pieces = memoryview(data)[end + 1 :]
     try:
-        content = json.loads(line)
+        content = json.loads(data[:end])
         form, version = content["format"], content["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise ProgramFormatError(f"the bytes are no serialised program: {error}") from None
@@ -208,7 +209,7 @@ class _Writer:
 
 
 class _Reader:
-    def __init__(self, modules: Modules, pieces: bytes) -> None:
+    def __init__(self, modules: Modules, pieces: memoryview) -> None:
         self._modules = modules
         self._pieces = pieces
         self._next = 0  # byte of them
@@ -251,7 +252,7 @@ class _Reader:
 
     def _piece(self, size: int) -> bytes:
         # A copy: the line before it has any length, and arrays are to be aligned.
-        piece = self._pieces[self._next : self._next + size]
+        piece = bytes(self._pieces[self._next : self._next + size])
         if size < 0 or len(piece) != size:
             raise ValueError(f"{size} bytes are asked for behind {self._next}")
         self._next += size
