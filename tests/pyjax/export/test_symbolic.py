@@ -57,6 +57,33 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "norm": (lambda x: x / jnp.sqrt(x.var(-1, keepdims=True) + 1), (struct(B, 3),)),
     "attention": (lambda q: pyjax.nn.softmax(q @ q.T) @ q, (struct(B, 3),)),
     "one hot": (lambda i: pyjax.nn.one_hot(i, 5), (struct(B, dtype=np.int32),)),
+    "means": (lambda x: (x.mean(), x.mean(0), jnp.var(x, ddof=1)), (struct(A, B),)),
+    "gradient of a mean": (pyjax.grad(lambda x: jnp.mean(jnp.sin(x) ** 2)), (struct(A, B),)),
+    "sizes with arrays": (
+        lambda x: (x * x.shape[0], x.sum() / x.size, 2.5 - x.shape[0] * x, jnp.sqrt(x.shape[1])),
+        (struct(A, B),),
+    ),
+    "sizes with numbers": (
+        lambda x: (x / (0.5 + x.shape[0]), x * x.shape[1] ** -0.5, np.ones(3) * x.shape[0]),
+        (struct(A, B),),
+    ),
+    "sizes as arrays": (
+        lambda x: (jnp.asarray(x.shape[0]), jnp.array([x.shape[1], 2]), jnp.float32(x.shape[0])),
+        (struct(A, B),),
+    ),
+    "sizes that are negative": (
+        lambda x: (x + (1 - x.shape[0] * x.shape[1]), x * -(x.shape[1] // 3 - 9 % x.shape[0])),
+        (struct(A, B),),
+    ),
+    "a size as a result": (lambda x: (x, x.shape[0], -x.shape[1]), (struct(A, B),)),
+    "a size as an argument": (
+        lambda x: pyjax.jit(lambda x, n: x * n)(x, x.shape[0]),
+        (struct(A, B),),
+    ),
+    "a size in a mapped function": (
+        pyjax.vmap(lambda r: r.mean() * r.shape[0]),
+        (struct(A, B),),
+    ),
     "linear algebra": (lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(3)), (struct(3, B),)),
 }
 
@@ -71,8 +98,10 @@ def test_one_program_for_all_sizes(name: str) -> None:
         args = arrays(structs, sizes)
         for call in (made.call, exported.call):
             result, expected = call(*args), pyjax.jit(function)(*args)
-            assert result.shape == expected.shape
-            assert np.asarray(result).tobytes() == np.asarray(expected).tobytes()
+            assert pyjax.tree.structure(result) == pyjax.tree.structure(expected)
+            for a, b in zip(pyjax.tree.leaves(result), pyjax.tree.leaves(expected)):
+                assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, b.weak_type)
+                assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 def test_types_are_symbolic() -> None:
@@ -114,10 +143,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], type[Exception], s
         "whether b >= 6 depends on sizes that are not known",
     ),
     "a size as a number": (
-        lambda x: x.mean(),
+        lambda x: x * float(x.shape[0]),
         (struct(B),),
         pyjax.errors.JAXTypeError,
-        "mean: b is a size that is not known .* and a number is needed",
+        "b is a size that is not known .* and a number is needed",
     ),
     "a range": (
         lambda x: [x for _ in range(x.shape[0])],
@@ -157,6 +186,12 @@ def test_refused_at_the_export(name: str) -> None:
     function, structs, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
         export.export(pyjax.jit(function))(*structs)
+
+
+def test_a_size_outside_of_a_program_has_no_value() -> None:
+    for compute in (lambda: jnp.ones(3) * A, lambda: A * 2.5, lambda: np.ones(3) / A):
+        with pytest.raises(pyjax.errors.JAXTypeError, match="a is a size that is not known"):
+            compute()
 
 
 def test_constraints_decide() -> None:
