@@ -251,9 +251,6 @@ class SymbolicDim:
     def __float__(self) -> float:
         self.needed()
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        self.needed()
-
     # -- text --------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
@@ -408,10 +405,27 @@ def bounds(size: Any) -> Bounds:
     if not isinstance(size, SymbolicDim):
         return size, size
     low, high = _interval(size)
-    for known in size.scope.inequalities:  # size = (size - known) + known, and known >= 0
+    for known in (*size.scope.inequalities, *_of_factors(size)):
+        # size = (size - known) + known, and known >= 0
         low = max(low, _interval(size - known)[0])
         high = min(high, _interval(size + known)[1])
     return low, high
+
+
+def _of_factors(size: SymbolicDim) -> Iterator[Any]:
+    """What operations in a size say of it beyond intervals, as sizes that are at least 0."""
+    for factor in dict.fromkeys(f for f, _ in itertools.chain.from_iterable(size.terms)):
+        if isinstance(factor, str):
+            continue
+        name, a, b = factor
+        value = SymbolicDim({((factor, 1),): 1}, size.scope)
+        if name == "max":
+            yield from (value - a, value - b)
+        elif name == "min":
+            yield from (a - value, b - value)
+        elif _interval(b)[0] > 0:
+            rest = value if name == "mod" else a - b * value
+            yield from (rest, b - 1 - rest)
 
 
 def _interval(size: Any) -> Bounds:

@@ -84,6 +84,40 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         pyjax.vmap(lambda r: r.mean() * r.shape[0]),
         (struct(A, B),),
     ),
+    "the end": (lambda x: (x[1:], x[:-1], x[-1], x[:, ::-1], x[::2]), (struct(A, B),)),
+    "halves": (lambda x: (x[: x.shape[0] // 2], x[x.shape[0] // 2 :]), (struct(A, B),)),
+    "last column first": (lambda x: (jnp.roll(x, 1, 1), jnp.diff(x, axis=0)), (struct(A, B),)),
+    "rows": (lambda x: (x[jnp.array([0, -1])], jnp.take(x, np.array([0, -1]), 1)), (struct(A, B),)),
+    "padding": (lambda x: jnp.pad(x, ((1, 0), (0, 2))), (struct(A, B),)),
+    "ranges": (
+        lambda x: (jnp.arange(x.shape[0]), jnp.arange(1, x.shape[1] + 1, dtype=np.float32) * x),
+        (struct(A, B),),
+    ),
+    "steps of a range": (
+        lambda x: (jnp.arange(1, x.shape[0] + 3, 2), jnp.arange(x.shape[1], -2, -1)),
+        (struct(A, B),),
+    ),
+    "identity": (lambda x: (jnp.eye(x.shape[0]) @ x, jnp.tril(x)), (struct(A, B),)),
+    "sums so far": (lambda x: (jnp.cumsum(x, 1), lax.cummax(x, reverse=True)), (struct(A, B),)),
+    "a loop over a size": (
+        lambda x: lax.fori_loop(0, x.shape[0], lambda i, c: c * 0.5 + x[i], jnp.zeros(x.shape[1])),
+        (struct(A, B),),
+    ),
+    "a scan": (lambda x: lax.scan(lambda c, r: (c + r, c * r), x[0], x), (struct(A, B),)),
+    "a scan backwards": (
+        lambda x: lax.scan(lambda c, r: (c - r, c), x[0], x, reverse=True),
+        (struct(A, B),),
+    ),
+    "a scan of a length": (
+        lambda x: lax.scan(lambda c, _: (jnp.sin(c), None), x, length=x.shape[0]),
+        (struct(A, B),),
+    ),
+    "a map": (lambda x: lax.map(lambda r: r.mean(), x), (struct(A, B),)),
+    "random numbers": (
+        lambda x: x + pyjax.random.normal(pyjax.random.key(0), x.shape[1:]),
+        (struct(A, B),),
+    ),
+    "shapes in NumPy": (lambda x: x * np.prod(x.shape), (struct(A, B),)),
     "linear algebra": (lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(3)), (struct(3, B),)),
 }
 
@@ -155,10 +189,10 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], type[Exception], s
         "b is a size that is not known",
     ),
     "a lowering": (
-        lambda x: jnp.cumsum(x * 2),
-        (struct(B),),
+        lambda x: pyjax.random.bits(pyjax.random.key(0), x.shape),
+        (struct(A, B),),
         NotImplementedError,
-        r"symbolic sizes: cumsum needs numbers\n  test_symbolic.py:\d+ in <lambda>: .*cumsum",
+        r"sizes: random_bits needs numbers\n  test_symbolic.py:\d+ in <lambda>: .*random.bits",
     ),
     "sizes that differ": (
         lambda x, y: x + y,
@@ -287,6 +321,16 @@ def test_malformed_shapes(text: str, like: Any, message: str) -> None:
 def test_malformed_constraints(constraints: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         export.SymbolicScope(constraints)
+
+
+def test_comparisons_know_what_operations_promise() -> None:
+    n, m = export.symbolic_shape("n, m")
+    assert (n + 3) // 4 * 4 >= n
+    assert n - m % n >= 1
+    assert operation("min", n, m) <= m
+    assert operation("max", n, m) + 1 > n
+    with pytest.raises(pyjax.errors.InconclusiveDimensionOperation):
+        bool(n - n % 4 >= 1)
 
 
 def test_specifications_of_arguments() -> None:
