@@ -25,7 +25,7 @@ from pyjax.core.errors import InvalidInputException, new_error
 from pyjax.core.extended_dtypes import is_extended
 from pyjax.core.source_info import called_function
 from pyjax.core.symbolic_dims import SymbolicDim
-from pyjax.core.traced_sizes import Dimension, ElementCount, is_known
+from pyjax.core.traced_sizes import Dimension, ElementCount, TracedSize, is_known
 from xla_backend.process.bounded_cache import InternTable
 
 
@@ -556,6 +556,7 @@ for _kind in (bool, float, complex):
     register_aval_rule(_kind, _scalar_rule(_kind))
 register_aval_rule(int, _int_rule)
 register_aval_rule(np.ndarray, _numpy_rule)
+register_aval_rule(SymbolicDim, _scalar_rule(int))
 for _scalar in {np.dtype(d).type for d in ALL_DTYPES} | {np.longlong, np.ulonglong}:
     register_aval_rule(_scalar, _numpy_scalar_rule)
 
@@ -576,8 +577,10 @@ def abstractify(x: Any) -> Any:
         rule = _aval_rules.get(cls)
         if rule is not None:
             return rule(x)
+    if isinstance(x, TracedSize):
+        return abstractify(x.value())
     if hasattr(x, "__jax_array__"):
-        return abstractify(x.__jax_array__())
+        raise _not_converted(x)
     raise _not_a_value(x)
 
 
@@ -623,6 +626,17 @@ def _not_a_value(x: Any, why: str | None = None) -> InvalidInputException:
         or "Traced functions take and return arrays, NumPy values, Python scalars and "
         "pytrees of them.",
         "Convert it with jnp.asarray(...), or close over it / mark the argument static.",
+    )
+
+
+def _not_converted(x: Any) -> Exception:
+    return new_error(
+        ValueError,
+        f"{called_function()}A value of type {type(x)} has a __jax_array__ method, which is not "
+        "called here.",
+        "Functions of jnp convert what they are given; lax, jit and other transformations take "
+        "arrays, NumPy values, Python scalars and pytrees of them.",
+        "Convert it with jnp.asarray(...), or register its class as a pytree.",
     )
 
 

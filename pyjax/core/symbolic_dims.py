@@ -3,8 +3,9 @@ exported for many shapes.
 
 A size is an integer or a `SymbolicDim`, which stands where integers do: sums, products, exact
 quotients and comparisons work, as far as they are the same for all sizes that the constraints
-allow. Where a number is needed, or a comparison is not decided, an error says so. Only `==` always
-answers: sizes that are not known to be equal are different. Layer: core.
+allow. With anything else, such as arrays, it is computed with as a scalar of the program. Where
+Python needs a number, or a comparison is not decided, an error says so. Only `==` always answers:
+sizes that are not known to be equal are different. Layer: core.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NoReturn
+
+import numpy as np
 
 from pyjax.core.errors import InconclusiveDimensionOperation, JAXTypeError, fail
 from pyjax.core.source_info import called_function
@@ -107,6 +110,16 @@ class SymbolicDim:
 
     # -- arithmetic --------------------------------------------------------------------------------
 
+    def value(self) -> Any:
+        """The size as a scalar of the program that is recorded."""
+        return _value_of[0](self)
+
+    def _with(self, function: Callable[[Any, Any], Any], other: Any, turned: bool = False) -> Any:
+        """An operation with what is no size: arrays do theirs; a number meets the value."""
+        if not isinstance(other, (float, complex, np.number, np.ndarray)):
+            return NotImplemented
+        return function(other, self.value()) if turned else function(self.value(), other)
+
     def _terms_of(self, other: Any) -> Terms | None:
         if isinstance(other, SymbolicDim):
             if other.scope is not self.scope:
@@ -117,14 +130,15 @@ class SymbolicDim:
                     "make all shapes by one call of symbolic_args_specs, or pass scope= to each",
                 )
             return other.terms
-        if hasattr(other, "__index__") and not hasattr(other, "aval"):
+        is_index = hasattr(other, "__index__") and not hasattr(other, "aval")
+        if is_index and not (isinstance(other, np.ndarray) and other.ndim):
             return {(): int(other)}
         return None
 
     def __add__(self, other: Any) -> Any:
         terms = self._terms_of(other)
         if terms is None:
-            return NotImplemented
+            return self._with(operator.add, other)
         total = dict(self.terms)
         for monomial, coefficient in terms.items():
             total[monomial] = total.get(monomial, 0) + coefficient
@@ -139,15 +153,16 @@ class SymbolicDim:
         return self
 
     def __sub__(self, other: Any) -> Any:
-        return NotImplemented if self._terms_of(other) is None else self + -other
+        return self._with(operator.sub, other) if self._terms_of(other) is None else self + -other
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other
+        terms = self._terms_of(other)
+        return self._with(operator.sub, other, True) if terms is None else -self + other
 
     def __mul__(self, other: Any) -> Any:
         terms = self._terms_of(other)
         if terms is None:
-            return NotImplemented
+            return self._with(operator.mul, other)
         total: Terms = {}
         for (a, x), (b, y) in itertools.product(self.terms.items(), terms.items()):
             monomial = _times(a, b)
@@ -158,7 +173,7 @@ class SymbolicDim:
 
     def __pow__(self, power: Any) -> Any:
         if type(power) is not int or power < 0:
-            _no_number(f"{self} ** {power}", "powers of sizes are integers from 0 on")
+            return self.value() ** power
         result: Any = 1
         for _ in range(power):
             result = result * self
@@ -181,6 +196,17 @@ class SymbolicDim:
 
     def __rmod__(self, other: Any) -> Any:
         return divmod(other, self)[1]
+
+    # -- as a scalar of the program ----------------------------------------------------------------
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.value() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.value()
+
+    def __jax_array__(self) -> Any:
+        return self.value()
 
     # -- comparisons -------------------------------------------------------------------------------
 
@@ -212,29 +238,18 @@ class SymbolicDim:
 
     # -- where a number is needed ------------------------------------------------------------------
 
-    def _needed(self) -> NoReturn:
+    def needed(self) -> NoReturn:
+        """Raise, as the size is no number of Python."""
         _no_number(str(self), "an operation that needs the number cannot be exported for all sizes")
 
     def __index__(self) -> int:
-        self._needed()
+        self.needed()
 
     def __int__(self) -> int:
-        self._needed()
+        self.needed()
 
     def __float__(self) -> float:
-        self._needed()
-
-    def __truediv__(self, other: Any) -> Any:
-        self._needed()
-
-    def __rtruediv__(self, other: Any) -> Any:
-        self._needed()
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        self._needed()
-
-    def __jax_array__(self) -> Any:
-        self._needed()
+        self.needed()
 
     # -- text --------------------------------------------------------------------------------------
 
@@ -368,6 +383,20 @@ def _polynomial_division(numerator: Terms, divisor: Terms) -> tuple[Terms, Terms
     return quotient, rest
 
 
+# Installed by what knows operations: the scalar of a program that a size stands for.
+_value_of: list[Callable[[SymbolicDim], Any]] = []
+
+
+def set_value_rule(rule: Callable[[SymbolicDim], Any]) -> None:
+    """Set what gives the scalar of a size."""
+    _value_of[:] = [rule]
+
+
+def summands(size: SymbolicDim) -> list[tuple[Any, int]]:
+    """The products that a size is a sum of, and the integer that each is multiplied with."""
+    return [(_make({monomial: 1}, size.scope), n) for monomial, n in size.terms.items()]
+
+
 # -- what is known ---------------------------------------------------------------------------------
 
 
@@ -376,10 +405,27 @@ def bounds(size: Any) -> Bounds:
     if not isinstance(size, SymbolicDim):
         return size, size
     low, high = _interval(size)
-    for known in size.scope.inequalities:  # size = (size - known) + known, and known >= 0
+    for known in (*size.scope.inequalities, *_of_factors(size)):
+        # size = (size - known) + known, and known >= 0
         low = max(low, _interval(size - known)[0])
         high = min(high, _interval(size + known)[1])
     return low, high
+
+
+def _of_factors(size: SymbolicDim) -> Iterator[Any]:
+    """What operations in a size say of it beyond intervals, as sizes that are at least 0."""
+    for factor in dict.fromkeys(f for f, _ in itertools.chain.from_iterable(size.terms)):
+        if isinstance(factor, str):
+            continue
+        name, a, b = factor
+        value = SymbolicDim({((factor, 1),): 1}, size.scope)
+        if name == "max":
+            yield from (value - a, value - b)
+        elif name == "min":
+            yield from (a - value, b - value)
+        elif _interval(b)[0] > 0:
+            rest = value if name == "mod" else a - b * value
+            yield from (rest, b - 1 - rest)
 
 
 def _interval(size: Any) -> Bounds:

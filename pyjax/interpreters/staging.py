@@ -39,6 +39,7 @@ from pyjax.core.structural import (
     convert_element_type_p,
     dimension_p,
 )
+from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import (
     CustomCall,
     Trace,
@@ -155,6 +156,8 @@ class StagingTrace(Trace):
             return known[0]
         if isinstance(x, Tracer):
             check_alive(x)
+        if type(x) is SymbolicDim:
+            return self.to_atom(under(self, x.value))
         aval = abstractify(x)
         self._has_refs = self._has_refs or type(aval) is AbstractRef
         self._has_mesh_types = self._has_mesh_types or type(aval) is MeshArray

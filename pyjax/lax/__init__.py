@@ -12,6 +12,7 @@ from pyjax.lax import layouts as layouts  # how results lie
 from pyjax.lax import linalg as linalg
 from pyjax.lax import split_rule_tables as split_rule_tables  # what types say of that
 from pyjax.lax import summands as summands  # sums that are still to be made
+from pyjax.lax import symbolic_sizes as _symbolic_sizes
 from pyjax.lax import traced_sizes as _traced_sizes
 from pyjax.lax.arithmetic import abs as abs
 from pyjax.lax.arithmetic import abs_p as abs_p

@@ -152,7 +152,8 @@ def _pad_aval(x: ShapedArray, value: ShapedArray, *, padding_config: Any) -> lis
             f"{padding_config}",
         )
     shape = tuple(
-        lo + hi + n + (max(0, n - 1) * inner) for n, (lo, hi, inner) in zip(x.shape, padding_config)
+        lo + hi + n + (max(0, n - 1) * inner if inner else 0)
+        for n, (lo, hi, inner) in zip(x.shape, padding_config)
     )
     if any(n < 0 for n in shape):
         fail(

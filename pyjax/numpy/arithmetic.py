@@ -191,6 +191,7 @@ def power(x1: Any, x2: Any, /) -> Array:
     0.5
     """
     util.check_arraylike("power", x1, x2)
+    x2 = util.to_jax(x2)
     exponent = _static_exponent(x2)
     if exponent is not None:
         x1 = util.as_array(x1)

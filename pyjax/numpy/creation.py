@@ -17,6 +17,7 @@ from pyjax.core.avals import MeshArray
 from pyjax.core.errors import ConcretizationTypeError, fail, new_error
 from pyjax.core.manual_types import without_sums
 from pyjax.core.structural import as_split, pvary
+from pyjax.core.symbolic_dims import SymbolicDim, operation
 from pyjax.core.trace import Tracer
 from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.lax.out_sharding import where_it_lies
@@ -214,9 +215,9 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     >>> eye(2, 3, k=1).tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    n = util.static_int(N, "N")
-    m = n if M is None else util.static_int(M, "M")
-    if min(n, m) < 0:
+    n = util.static_size(N, "N")
+    m = n if M is None else util.static_size(M, "M")
+    if n < 0 or m < 0:
         fail(
             ValueError,
             f"negative dimensions are not allowed, got {n} and {M}.",
@@ -269,8 +270,8 @@ def arange(
         ("stop", stop),
         ("step", step),
     ):
-        if _is_traced_size(value):
-            out = _arange_of_traced_size(start, stop, step, dtype)
+        if _is_unknown_size(value):
+            out = _arange_of_unknown_size(start, stop, step, dtype)
             return result_as("arange", out, device, out_sharding)
         _check_concrete_bound(name, value)
     given = [v for v in (start, stop, step) if v is not None]
@@ -288,12 +289,14 @@ def arange(
     return result_as("arange", out, device, out_sharding)
 
 
-def _is_traced_size(value: Any) -> bool:
+def _is_unknown_size(value: Any) -> bool:
+    if type(value) is SymbolicDim:
+        return True
     return isinstance(value, (Tracer, TracedSize)) and dimension_of(value) is not None
 
 
-def _arange_of_traced_size(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
-    """`arange` where the length is a traced integer (option `dynamic_shapes`)."""
+def _arange_of_unknown_size(start: Any, stop: Any, step: Any, dtype: Any) -> Array:
+    """`arange` where the length is symbolic, or a traced integer (option `dynamic_shapes`)."""
     given = [v for v in (start, stop, step) if v is not None]
     if any(not dtypes.issubdtype(dtypes.dtype(util.to_jax(v)), np.integer) for v in given):
         fail(
@@ -306,7 +309,11 @@ def _arange_of_traced_size(start: Any, stop: Any, step: Any, dtype: Any) -> Arra
     if stop is not None or step is not None:
         first, last = (0, start) if stop is None else (start, stop)
         stride = 1 if step is None else step
-        size = lax.max(*util.promote_args("arange", -((first - last) // stride), 0))
+        size = -((first - last) // stride)
+        if type(size) is int or type(size) is SymbolicDim:
+            size = operation("max", size, 0)
+        else:
+            size = lax.max(*util.promote_args("arange", size, 0))
     out = lax.iota(_arange_dtype([util.to_jax(v) for v in given], dtype), size)
     if step is not None:
         out = lax.mul(*util.promote_args("arange", out, util.convert(step, out.dtype)))

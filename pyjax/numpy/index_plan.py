@@ -20,6 +20,7 @@ from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.errors import NonConcreteBooleanIndexError, fail, new_error
 from pyjax.core.exact_keys import exact_key
+from pyjax.core.symbolic_dims import SymbolicDim, operation
 from pyjax.core.trace import Tracer, entered, state
 from pyjax.interpreters.staging import is_staging
 from pyjax.numpy import util
@@ -225,7 +226,7 @@ def _axes_used(entry: Any) -> int:
 
 
 def _slice_bound(value: Any) -> Any:
-    if value is None or type(value) is int:
+    if value is None or type(value) is int or type(value) is SymbolicDim:
         return value
     try:
         return operator.index(value)
@@ -252,6 +253,8 @@ def _slice_element(dim: int, size: int, entry: slice) -> Any:
                 "x[jnp.arange(n) + i].",
             )
     start, stop, step = (_slice_bound(b) for b in (entry.start, entry.stop, entry.step))
+    if any(type(n) is SymbolicDim for n in (size, start, stop, step)):
+        return _symbolic_range(dim, size, start, stop, step)
     start, stop, step = slice(start, stop, step).indices(size)
     count = len(range(start, stop, step))
     if step == 1 or count <= 1:
@@ -259,6 +262,28 @@ def _slice_element(dim: int, size: int, entry: slice) -> Any:
     if step == -1:
         return Window(dim, start - count + 1, count, True)
     return Strided(dim, start, step, count)
+
+
+def _symbolic_range(dim: int, size: Any, start: Any, stop: Any, step: Any) -> Any:
+    """`_slice_element` where a size or bound is symbolic: what `slice.indices` computes."""
+    step = 1 if step is None else step
+    forwards = step > 0
+    least, most = (0, size) if forwards else (-1, size - 1)
+
+    def within(bound: Any, default: Any) -> Any:
+        if bound is None:
+            return default
+        bound = bound + size if bound < 0 else bound
+        return operation("min", operation("max", bound, least), most)
+
+    first = within(start, least if forwards else most)
+    last = within(stop, most if forwards else least)
+    count = operation("max", -((first - last) // step), 0)
+    if step == 1:
+        return Window(dim, first, count, False)
+    if step == -1:
+        return Window(dim, first - count + 1, count, True)
+    return Strided(dim, first, step, count)
 
 
 def analyse(
@@ -329,6 +354,8 @@ def _static_index(entry: int, size: int, wrap: bool) -> np.ndarray:
     check_index_width(entry, size)
     if wrap and entry < 0:
         entry += size
+    if type(entry) is SymbolicDim:
+        return entry
     return np.array(min(max(entry, _LEAST), _MOST), index_dtype((size,)))
 
 
@@ -366,6 +393,8 @@ def _analyse(
             if isinstance(entry, int):
                 within = entry % max(size, 1) if wrap else entry
                 value = _static_index(within, size, wrap_negative_indices)
+                if type(value) is SymbolicDim:
+                    value = util.convert(value, index_dtype(shape))
             else:
                 # Before what does not fit the type of an index is clamped.
                 value = as_index_array(wrapped(entry, size) if wrap else entry, shape)

@@ -13,6 +13,7 @@ import numpy as np
 from pyjax import lax
 from pyjax.core import dtypes
 from pyjax.core.errors import new_error
+from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.lax.indexing.gather import default_fill
 from pyjax.lax.indexing.gather_scatter_types import mode_left_open
 from pyjax.numpy import util
@@ -22,8 +23,9 @@ MODES = "fill, clip, wrap, drop, promise_in_bounds (or None)"
 
 
 def index_dtype(shape: tuple[int, ...]) -> np.dtype:
-    """int32 unless an axis is too long for it."""
-    return np.dtype(np.int64) if max(shape, default=0) >= 2**31 else np.dtype(np.int32)
+    """int32 unless an axis is known to be too long for it."""
+    longest = max((n for n in shape if type(n) is not SymbolicDim), default=0)
+    return np.dtype(np.int64) if longest >= 2**31 else np.dtype(np.int32)
 
 
 def as_index_array(index: Any, shape: tuple[int, ...]) -> Any:
@@ -44,12 +46,18 @@ def as_index_array(index: Any, shape: tuple[int, ...]) -> Any:
 
 def wrap_negative(index: Any, size: int) -> Any:
     """Count negative indices from the end."""
-    if isinstance(index, np.ndarray):
+    if type(size) is SymbolicDim:
+        if isinstance(index, np.ndarray) and not (index < 0).any():
+            return index
+        index, end = util.as_array(index), util.convert(size, index.dtype)
+    elif isinstance(index, np.ndarray):
         return np.asarray(np.where(index < 0, index + np.asarray(size, index.dtype), index))
+    else:
+        end = np.asarray(size, index.dtype)
     if dtypes.issubdtype(index.dtype, np.unsignedinteger):
         return index
     below = lax.lt(index, np.zeros((), index.dtype))
-    shifted = lax.add(index, np.asarray(size, index.dtype))
+    shifted = lax.add(index, end)
     return lax.select(below, shifted, index)
 
 

@@ -164,7 +164,7 @@ def _canonical_with_unknown(a: Any, shape: Any) -> tuple[int, ...]:
     for n in items:
         if isinstance(n, (Tracer, TracedSize)):
             return util.canonicalize_shape(tuple(items))
-    new: list[Any] = [n if type(n) is SymbolicDim else util.static_int(n, "shape") for n in items]
+    new: list[Any] = [util.static_size(n, "shape") for n in items]
     if any(n < -1 for n in new):
         raise new_error(ValueError, f"shape entries must be nonnegative or -1, got {tuple(new)}.")
     if new.count(-1) > 1:
@@ -561,7 +561,7 @@ def _roll_static(a: Any, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     for amount, axis in zip(shifts, axes, strict=True):
         n = a.shape[axis]
         cut = n - amount % n if n else 0
-        if 0 < cut < n:
+        if type(n) is SymbolicDim or 0 < cut < n:
             ends = lax.slice_in_dim(a, cut, n, axis=axis), lax.slice_in_dim(a, 0, cut, axis=axis)
             a = lax.concatenate(ends, axis)
     return a

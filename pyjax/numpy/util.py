@@ -22,7 +22,7 @@ from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.errors import AxisError, ConcretizationTypeError, fail, new_error
 from pyjax.core.source_info import warn_user
-from pyjax.core.symbolic_dims import checked_size
+from pyjax.core.symbolic_dims import SymbolicDim, checked_size
 from pyjax.core.trace import Tracer, to_concrete_value
 from pyjax.core.traced_sizes import TracedSize, dimension_of
 from pyjax.lax.common import NO_SHAPES
@@ -537,6 +537,11 @@ def static_int(value: Any, name: str) -> int:
             f"{name} is no array: it is part of the program.",
             "Pass a Python integer.",
         ) from error
+
+
+def static_size(value: Any, name: str) -> Any:
+    """A size as a Python int, or as the symbolic size that it is; as `static_int` raises."""
+    return value if type(value) is SymbolicDim else static_int(value, name)
 
 
 def canonicalize_shape(shape: Any, name: str = "shape") -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from pyjax._config import options
 from pyjax.api.jit import jit
 from pyjax.core import dtypes
 from pyjax.core.errors import new_error
+from pyjax.core.symbolic_dims import checked_size
 from pyjax.numpy.util import (
     axis_items,
     canonicalize_axis,
@@ -48,7 +49,7 @@ def as_shape(name: str, shape: Any) -> tuple[int, ...]:
       TypeError: not integers (a traced size, say).
     """
     try:
-        return tuple(int(n.__index__()) for n in axis_items(shape))
+        return tuple(checked_size(n) for n in axis_items(shape))
     except (AttributeError, TypeError):
         raise new_error(
             TypeError,

@@ -122,6 +122,8 @@ def float_text(value: Any) -> str:
 
 
 def _writer(dtype: np.dtype) -> Callable[[Any], str]:
+    if dtype.kind == "O":  # sizes that are written in their own way
+        return str
     if dtype == np.bool_:
         return lambda v: "true" if v else "false"
     if dtype.kind in "iu" or dtype in (ml_dtypes.int2, ml_dtypes.int4):
@@ -135,7 +137,7 @@ def _writer(dtype: np.dtype) -> Callable[[Any], str]:
 
 def is_splat(array: np.ndarray) -> bool:
     """All elements (at least one) have the same bits."""
-    if array.size == 0:
+    if array.size == 0 or array.dtype.kind == "O":
         return False
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
     return bool((raw == raw[0]).all())
@@ -157,7 +159,7 @@ def dense_body(array: np.ndarray) -> str:
 def _nested(array: np.ndarray, write: Callable[[Any], str]) -> str:
     if array.ndim == 0:
         return write(array[()])
-    return "[" + ", ".join(_nested(row, write) for row in array) + "]"
+    return "[" + ", ".join(_nested(array[i, ...], write) for i in range(len(array))) + "]"
 
 
 # -- reading ---------------------------------------------------------------------------------------

@@ -140,7 +140,9 @@ def _convolution_labels(n: ConvolutionDimensionNumbers) -> ConvolutionLabels:
 
 def _padding(window: Sequence[WindowDimension]) -> Attribute:
     pairs = [(w.padding_low, w.padding_high) for w in window]
-    return dense(np.array(pairs, np.int64).reshape(len(window), 2), "i64")
+    known = all(isinstance(n, (int, np.integer)) for pair in pairs for n in pair)
+    array = np.array(pairs, np.int64 if known else object)
+    return dense(array.reshape(len(window), 2), "i64")
 
 
 def _convolution(scope: Scope, node: Instruction) -> Values:

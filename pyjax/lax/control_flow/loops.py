@@ -10,6 +10,7 @@ import numpy as np
 
 from pyjax.core import dtypes
 from pyjax.core.errors import fail
+from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.core.trace import Tracer
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_map, tree_unflatten
@@ -123,6 +124,7 @@ def fori_loop(
     10
     """
     require_callable("lax.fori_loop: body_fun argument", body_fun)
+    lower, upper = (n.value() if type(n) is SymbolicDim else n for n in (lower, upper))
     lower_aval, upper_aval = aval_of(lower), aval_of(upper)
     dtype = lower_aval.dtype
     if dtype != upper_aval.dtype:

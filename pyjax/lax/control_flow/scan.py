@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyjax.core.errors import fail, new_error
+from pyjax.core.symbolic_dims import SymbolicDim, checked_size
 from pyjax.core.traceback_filter import api_boundary
 from pyjax.core.tree_util import tree_flatten, tree_structure, tree_unflatten
 from pyjax.interpreters.lift_constants import lift_leading, lift_rules
@@ -69,7 +70,7 @@ def _scan_length(xs: Sequence[Any], length: Any) -> int:
     sizes = [aval_of(x).shape[0] for x in xs]
     if length is not None:
         try:
-            length = operator.index(length)
+            length = checked_size(length)
         except TypeError:
             fail(
                 TypeError,
@@ -102,7 +103,9 @@ def _scan_length(xs: Sequence[Any], length: Any) -> int:
     return sizes[0]
 
 
-def _unroll_steps(unroll: int | bool, length: int) -> int:
+def _unroll_steps(unroll: int | bool, length: Any) -> int:
+    if type(length) is SymbolicDim:
+        return 1
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     try:

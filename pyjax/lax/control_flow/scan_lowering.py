@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyjax.core.jaxpr import ClosedJaxpr
+from pyjax.core.symbolic_dims import SymbolicDim
 from pyjax.lax.control_flow.tracing import split_list
 from pyjax.lax.control_flow.while_loop import emit_jaxpr, emit_while
 from xla_backend.hlo.attributes import (
@@ -21,9 +22,14 @@ from xla_backend.hlo.builder import HloBuilder
 from xla_backend.hlo.instruction import Instruction
 from xla_backend.hlo.opcode import Opcode
 from xla_backend.hlo.shape import Shape
+from xla_backend.hlo.types import PrimitiveType
 
 
-def _s32(builder: HloBuilder, value: int) -> Instruction:
+def _s32(builder: HloBuilder, value: Any) -> Instruction:
+    if type(value) is SymbolicDim:
+        dimensions: Any = (value,)
+        sized = builder.full(Shape(PrimitiveType.S32, dimensions), 0)
+        return builder.add(Opcode.GET_DIMENSION_SIZE, (sized,), DimensionsAttributes((0,)))
     return builder.constant(np.asarray(value, np.int32))
 
 
@@ -79,7 +85,8 @@ def scan_lowering(
     consts, carry, xs = split_list(operands, num_consts, num_carry)
     builder = ctx.builder
     ys_shapes = ctx.shapes_out[num_carry:]
-    if length <= max(unroll, 1):
+    is_known = type(length) is int
+    if is_known and length <= max(unroll, 1):
         return _written_out(ctx, jaxpr, length, consts, carry, xs, ys_shapes, reverse)
     n_state = [len(consts), len(carry), len(xs)]
     steps = length - length % unroll
@@ -121,7 +128,7 @@ def scan_lowering(
     start = [_s32(builder, 0), *consts, *carry, *xs, *ys]
     _, *rest = emit_while(ctx, start, condition, body)
     _, carry, _, ys = split_list(rest, *n_state)
-    for k in range(steps, length):
+    for k in range(steps, length) if is_known else ():
         position = _s32(builder, length - 1 - k if reverse else k)
         carry, ys = one_step(builder, consts, carry, xs, ys, position)
     return [*carry, *ys]

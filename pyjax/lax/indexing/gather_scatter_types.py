@@ -6,6 +6,7 @@ The primitives are declared here and get their rules there, because each is the 
 
 from __future__ import annotations
 
+import builtins
 import enum
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,11 +18,16 @@ from pyjax.core.array import Array
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.primitive import Primitive
+from pyjax.core.symbolic_dims import LARGEST, SymbolicDim
 from pyjax.core.tree_util import tree_structure
 from pyjax.interpreters.traced_function import trace_function
+from pyjax.lax.arithmetic import min
 from pyjax.lax.common import aval_of, is_integer
 from pyjax.lax.compare import clamp
+from pyjax.lax.convert import convert
 from pyjax.lax.nary import expand_to
+from pyjax.lax.shape import reshape
+from pyjax.lax.shape_join import concatenate
 
 gather_p = Primitive("gather")
 scatter_p = Primitive("scatter")
@@ -207,6 +213,11 @@ def bounds_like(indices: Array, bounds: Sequence[int]) -> Array:
     """`bounds` broadcast to the shape of the indices, in their dtype (saturating)."""
     aval = aval_of(indices)
     limit = np.iinfo(aval.dtype)
+    if any(type(b) is SymbolicDim for b in bounds):
+        most = np.int32(builtins.min(limit.max, LARGEST))
+        scalars = [min(convert(b, np.dtype(np.int32)), most) for b in bounds]
+        parts = [reshape(convert(s, aval.dtype), (1,)) for s in scalars]
+        return expand_to(concatenate(parts, 0), aval.shape, (len(aval.shape) - 1,))
     values = np.clip(np.asarray(bounds, np.int64), limit.min, limit.max).astype(aval.dtype)
     return expand_to(values, aval.shape, (len(aval.shape) - 1,))
 

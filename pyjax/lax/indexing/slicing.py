@@ -19,7 +19,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.structural import zeros_like_aval
-from pyjax.core.symbolic_dims import checked_size
+from pyjax.core.symbolic_dims import LARGEST, SymbolicDim, checked_size
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, not_mapped
 from pyjax.interpreters.rules import FullJvp, define_primitive
@@ -215,8 +215,8 @@ def slice_in_dim(
     shape = shape_of(operand)
     axis = canonical_axis("slice_in_dim", axis, len(shape))
     size = shape[axis]
-    start = 0 if start_index is None else operator.index(start_index)
-    limit = size if limit_index is None else operator.index(limit_index)
+    start = 0 if start_index is None else checked_size(start_index)
+    limit = size if limit_index is None else checked_size(limit_index)
     start, limit = (v + size if v < 0 else v for v in (start, limit))
     starts, limits, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], limits[axis], steps[axis] = start, limit, operator.index(stride)
@@ -531,7 +531,8 @@ def _start_scalars(
             fix="convert the start indices to an integer dtype, e.g. i.astype(jnp.int32).",
         )
     bits = dtypes.iinfo(dtype)
-    biggest = builtins.max(shape, default=0)
+    known = [LARGEST if type(n) is SymbolicDim else n for n in shape]
+    biggest = builtins.max(known, default=0)
     if biggest > bits.max:  # the dtype cannot even name the last position
         dtype = np.dtype(np.int32 if biggest <= np.iinfo(np.int32).max else np.int64)
     unsigned = np.issubdtype(dtype, np.unsignedinteger)
@@ -539,6 +540,9 @@ def _start_scalars(
     for index, size, negative in zip(indices, shape, wrap):
         if isinstance(index, (int, np.integer)):
             position = int(index) + size if negative and index < 0 else int(index)
+            if type(position) is SymbolicDim:
+                result.append(_as_scalar(position, dtype))
+                continue
             bound = np.iinfo(dtype)
             result.append(
                 np.asarray(builtins.min(builtins.max(position, bound.min), bound.max), dtype)
@@ -548,8 +552,14 @@ def _start_scalars(
         else:
             is_negative = lt(index, np.zeros((), dtype_of(index)))
             index = convert_element_type(index, dtype)
-            result.append(select(is_negative, add(index, np.asarray(size, dtype)), index))
+            result.append(select(is_negative, add(index, _as_scalar(size, dtype)), index))
     return result
+
+
+def _as_scalar(size: Any, dtype: np.dtype) -> Any:
+    if type(size) is SymbolicDim:
+        return convert_element_type(size.value(), dtype)
+    return np.asarray(size, dtype)
 
 
 def dynamic_slice(

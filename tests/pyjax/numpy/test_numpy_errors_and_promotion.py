@@ -10,6 +10,7 @@ import pytest
 
 import pyjax
 import pyjax.numpy as jnp
+from pyjax import lax
 from pyjax.errors import ConcretizationTypeError, TypePromotionError
 
 LISTS: list[tuple[Any, str]] = [
@@ -188,6 +189,22 @@ class WithArray:
 
 def test_jax_array_protocol() -> None:
     np.testing.assert_array_equal(np.asarray(jnp.sin(WithArray()) * 0 + WithArray()), [0, 1, 2])
+    np.testing.assert_array_equal(jnp.full(3, 2.0) ** WithArray(), [1, 2, 4])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: lax.sin(WithArray()),
+        lambda: pyjax.jit(lambda x: x)(WithArray()),
+        lambda: pyjax.jit(lambda: lax.add(WithArray(), 1.0))(),
+        lambda: pyjax.grad(lambda x: lax.mul(WithArray(), x).sum())(1.0),
+        lambda: pyjax.jit(lambda: WithArray())(),
+    ],
+)
+def test_what_does_not_convert_says_so(call: Any) -> None:
+    with pytest.raises(ValueError, match=r"WithArray'> has a __jax_array__ method, which is not"):
+        call()
 
 
 GRADIENTS: list[tuple[str, Any, list[float]]] = [  # value, function, gradient worked out by hand
