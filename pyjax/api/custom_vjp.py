@@ -23,7 +23,7 @@ from pyjax.api.recorded_calls import define_recorded_call, record
 from pyjax.core import axis_env, dtypes
 from pyjax.core.avals import abstractify
 from pyjax.core.debug_info import DebugInfo
-from pyjax.core.errors import fail, new_error
+from pyjax.core.errors import UnexpectedTracerError, fail, new_error
 from pyjax.core.jaxpr import ClosedJaxpr
 from pyjax.core.refs import is_ref
 from pyjax.core.source_info import function_name
@@ -181,7 +181,7 @@ class custom_vjp:
 def _check_nondiff(name: str, arg: Any) -> None:
     if any(isinstance(leaf, Tracer) for leaf in tree_flatten(arg)[0]):
         fail(
-            TypeError,
+            UnexpectedTracerError,
             f"Found a JAX Tracer object passed as an argument to a custom_vjp function {name} in "
             "a position indicated by nondiff_argnums as non-differentiable. Tracers cannot be "
             "passed as non-differentiable arguments to custom_vjp functions; instead, "

@@ -12,10 +12,10 @@ from pyjax.core.avals import ShapedArray, abstractify
 from pyjax.core.effects import Effects, io_effect
 from pyjax.core.errors import fail
 from pyjax.ffi import attributes as ffi_attributes
-from pyjax.interpreters.batching import broadcast_bdim, move_bdim, not_mapped
+from pyjax.interpreters.batching import move_bdim, not_mapped
 from pyjax.interpreters.hlo import LoweringContext, aval_to_shape
 from pyjax.interpreters.rules import FullJvp, Unsupported, define_primitive
-from pyjax.lax.callbacks import one_by_one
+from pyjax.lax.callbacks import one_by_one, unmapped
 from pyjax.numpy.util import check_arraylike
 from xla_backend.hlo.attributes import CustomCallAttributes
 from xla_backend.hlo.instruction import Instruction
@@ -225,7 +225,7 @@ def _batching(
         outs = one_by_one(ffi_call_p, axis_size, args, dims, **same)
         return outs, [0] * len(outs)
     moved = [
-        _unmapped(x, vmap_method, axis_size) if d is not_mapped else move_bdim(x, d, 0)
+        unmapped(x, vmap_method, axis_size) if d is not_mapped else move_bdim(x, d, 0)
         for x, d in zip(args, dims)
     ]
     shapes = [np.shape(x) for x in moved]
@@ -241,12 +241,6 @@ def _batching(
         )
     outs = ffi_call_p.bind(*moved, result_avals=batched, input_output_aliases=aliases, **params)
     return outs, [0] * len(outs)
-
-
-def _unmapped(x: Any, method: str, axis_size: int) -> Any:
-    if method == "legacy_vectorized":
-        return x
-    return broadcast_bdim(x, axis_size if method == "broadcast_all" else 1, 0)
 
 
 def _lowering(

@@ -219,14 +219,20 @@ def batched_by_method(
     if vmap_method.startswith("sequential"):
         outs = one_by_one(primitive, axis_size, args, dims, **params)
         return outs, [0] * len(outs)
-    size = axis_size if vmap_method == "broadcast_all" else 1
     moved = [
-        broadcast_bdim(x, size, 0) if d is not_mapped else move_bdim(x, d, 0)
+        unmapped(x, vmap_method, axis_size) if d is not_mapped else move_bdim(x, d, 0)
         for x, d in zip(args, dims)
     ]
     params["result_avals"] = tuple(a.with_dim(0, axis_size) for a in result_avals)
     outs = primitive.bind_all(*moved, **params)
     return outs, [0] * len(outs)
+
+
+def unmapped(x: Any, vmap_method: str, axis_size: int) -> Any:
+    """An operand that is not mapped, as a function that takes batches gets it."""
+    if vmap_method == "legacy_vectorized":
+        return x
+    return broadcast_bdim(x, axis_size if vmap_method == "broadcast_all" else 1, 0)
 
 
 pure_callback_p: Primitive = define_primitive(
@@ -303,7 +309,8 @@ def pure_callback(
       callback: gets arrays, returns arrays of the declared shapes.
       result_shape_dtypes: pytree of anything with `.shape` and `.dtype`.
       vmap_method: what vmap does: "sequential" (one call per example), "expand_dims" (one call,
-        arguments that are not batched get size 1) or "broadcast_all" (they are repeated).
+        arguments that are not batched get size 1), "broadcast_all" (they are repeated) or
+        "legacy_vectorized" (they stay as they are).
     Raises:
       ValueError: unknown vmap_method, or differentiated.
 

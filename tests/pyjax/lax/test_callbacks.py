@@ -29,6 +29,25 @@ def test_pure_callback(wrap):
     np.testing.assert_allclose(wrap(lambda x: call(x) * 2)(X), 2 * np.sin(X), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("method", "seen"),
+    [("expand_dims", (1,)), ("broadcast_all", (3,)), ("legacy_vectorized", ())],
+)
+def test_what_is_not_mapped_of_a_callback_in_vmap(method, seen):
+    shapes = []
+
+    def scaled(x, k):
+        shapes.append((np.shape(x), np.shape(k)))
+        return np.asarray(x) * np.asarray(k)
+
+    f = lambda x, k: pure_callback(
+        scaled, pyjax.ShapeDtypeStruct((), np.float32), x, k, vmap_method=method
+    )
+    result = vmap(f, (0, None))(pyjax.numpy.arange(3.0), 2.0)
+    assert result.tolist() == [0, 2, 4]
+    assert shapes == [((3,), seen)]
+
+
 @pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
 def test_pure_callback_vmap(method):
     np.testing.assert_allclose(
