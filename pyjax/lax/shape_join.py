@@ -14,6 +14,7 @@ from pyjax.core.array import Array, ArrayLike
 from pyjax.core.avals import ShapedArray
 from pyjax.core.errors import fail
 from pyjax.core.structural import reduce_sum_p
+from pyjax.core.symbolic_dims import SymbolicDim, checked_size
 from pyjax.interpreters import ad
 from pyjax.interpreters.batching import bdim_at_front, move_bdim, not_mapped
 from pyjax.interpreters.rules import LINEAR, define_primitive
@@ -220,7 +221,8 @@ def _pad_batching(axis_size: int, args: Any, dims: Any, *, padding_config: Any) 
 
 def _pad_lowering(ctx: Any, x: Any, value: Any, *, padding_config: Any) -> Any:
     builder, shape = ctx.builder, ctx.shapes_out[0]
-    only_cuts = all(
+    is_known = not any(type(n) is SymbolicDim for entry in padding_config for n in entry)
+    only_cuts = is_known and all(
         lo <= 0 and hi <= 0 and (inner == 0 or n <= 1)
         for n, (lo, hi, inner) in zip(x.shape.dimensions, padding_config)
     )
@@ -263,7 +265,7 @@ def pad(
     """
     operand, padding_value = nary_operands("pad", operand, padding_value)
     config = tuple(
-        (operator.index(lo), operator.index(hi), operator.index(inner))
+        (checked_size(lo), checked_size(hi), operator.index(inner))
         for lo, hi, inner in padding_config
     )
     return pad_p.bind1(operand, padding_value, padding_config=config)

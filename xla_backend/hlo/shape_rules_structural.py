@@ -297,7 +297,7 @@ def _pad(c: RuleContext) -> Shape:
         c.require(
             interior >= 0, f"interior padding of dimension {i} must not be negative, is {interior}"
         )
-        padded = low + high + size + max(size - 1, 0) * interior
+        padded = low + high + size + (max(size - 1, 0) * interior if interior else 0)
         # pad_c4
         c.require(padded >= 0, f"padding of dimension {i} gives a negative size {padded}")
         sizes.append(padded)

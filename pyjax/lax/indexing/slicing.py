@@ -109,7 +109,7 @@ def _slice_transpose(
     for start, count, step, size in zip(
         start_indices, shape_of(ct), strides or (1,) * len(start_indices), x.aval.shape
     ):
-        covered = (count - 1) * step + 1 if count else 0
+        covered = count if step == 1 else (count - 1) * step + 1 if count else 0
         config.append((start, size - start - covered, step - 1))
     return [pad(ct, np.zeros((), dtype_of(ct)), config)]
 

@@ -118,6 +118,18 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         (struct(A, B),),
     ),
     "shapes in NumPy": (lambda x: x * np.prod(x.shape), (struct(A, B),)),
+    "gradients of ends": (
+        pyjax.grad(lambda x: (x[1:] * x[:-1]).sum() + (x[: x.shape[0] // 2] ** 2).sum()),
+        (struct(A, B),),
+    ),
+    "gradients of places": (
+        pyjax.grad(lambda x: (jnp.roll(x, 1) * jnp.concatenate([x[1:], x[:1]])).sum() + x[-1, 0]),
+        (struct(A, B),),
+    ),
+    "the gradient of a scan": (
+        pyjax.grad(lambda x: lax.scan(lambda c, r: (jnp.tanh(c + r), c), x[0], x)[1].sum()),
+        (struct(A, B),),
+    ),
     "linear algebra": (lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(3)), (struct(3, B),)),
 }
 
