@@ -12,6 +12,7 @@ import pytest
 from pyjax._config import options
 
 import pyjax
+import pyjax.random  # so that key arrays have their methods
 from pyjax import lax
 from pyjax.lax import random_keys as rk
 from pyjax.lax.random_generators import prngs, threefry_prng_impl
