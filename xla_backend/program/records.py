@@ -80,10 +80,11 @@ def to_bytes(value: Any, modules: Modules = ()) -> bytes:
 
 def from_bytes(data: bytes, kind: type[T], modules: Modules = ()) -> T:
     """What `to_bytes` wrote."""
-    end = data.find(b"\n") % (len(data) + 1)  # of all, if there is none
-    pieces = memoryview(data)[end + 1 :]
+    end = data.find(b"\n")
+    line = data if end < 0 else data[:end]
+    pieces = memoryview(data)[len(line) + 1 :]
     try:
-        content = json.loads(data[:end])
+        content = json.loads(line)
         form, version = content["format"], content["version"]
     except (ValueError, KeyError, TypeError) as error:
         raise ProgramFormatError(f"the bytes are no serialised program: {error}") from None

@@ -443,11 +443,11 @@ class _Emitter:
         w.store("i64", w.iadd(w.load("i64", count), 1), count)
 
     def _parallel_for(self, function: str, context: str, blocks: int) -> None:
-        arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
         if self.serial:
+            arguments = [("ptr", f"@{function}"), ("ptr", context), ("i64", str(blocks))]
             self.w.call(serial_for(self.writer), "void", arguments)
         else:
-            self.w.call("pyjax_parallel_for", "void", arguments)
+            run_tasks(self.w, function, context, str(blocks), polled=False)
 
     def library(self, step: Library) -> None:
         routine = ROUTINES[step.routine]

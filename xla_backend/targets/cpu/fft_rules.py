@@ -27,9 +27,8 @@ from xla_backend.hlo.types import PrimitiveType
 from xla_backend.program.build import ProgramBuilder
 from xla_backend.program.ir import Library, Slice, Step, aligned
 from xla_backend.runtime.host_rules import HOST_RULES
-from xla_backend.targets.cpu.routines import fft_plan
+from xla_backend.targets.cpu.routines import fft_plan, transpose_plans
 from xla_backend.targets.cpu.routines.matrix_facts import REALS
-from xla_backend.targets.cpu.routines.transpose_plans import plan
 from xla_backend.targets.cpu.rules import RULES
 
 P = PrimitiveType
@@ -306,7 +305,7 @@ class _Transform:
 
     def _turned(self, dims: tuple[int, int, int], source: Slice, target: Slice) -> Library:
         """The last two dimensions exchanged."""
-        found = plan(dims, (0, 2, 1), self.complex.byte_size, in_tiles=False)
+        found = transpose_plans.plan(dims, (0, 2, 1), self.complex.byte_size, in_tiles=False)
         assert found is not None, dims
         cycles = _MOVE_CYCLES * math.prod(dims)
         return Library(self.node.name, cycles, found.routine, (source, target, found.numbers))

@@ -23,7 +23,7 @@ from xla_backend.llvm.types import const, mask_of, memory_type, register_type, v
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.registry import register_group
 from xla_backend.targets.cpu.routines.row_types import EXTREME_TYPES, EXTREMES, PART
-from xla_backend.targets.cpu.routines.task_context import TaskContext, run_many_tasks, run_tasks
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_many_tasks
 
 _BLOCK_BYTES = 1 << 12
 _UNROLL = 4
@@ -328,10 +328,8 @@ def _emit_truth_group(extreme: str, module: ModuleWriter) -> None:
             w.call(part, "void", [("ptr", context), ("i64", first)])
 
     def rest() -> None:
-        with w.if_(w.cmp("sge", "i64", size, str(_PARALLEL_TRUTH))):
-            run_tasks(w, part, context, tasks)
-        with w.if_(w.cmp("slt", "i64", size, str(_PARALLEL_TRUTH))), w.loop("0", tasks) as task:
-            w.call(part, "void", [("ptr", context), ("i64", task.index)])
+        many = w.cmp("sge", "i64", size, str(_PARALLEL_TRUTH))
+        run_many_tasks(w, many, part, context, tasks)
 
     with w.loop("0", "%outer", 1, [("i64", "0")]) as number:
         place = w.load("i32", w.gep("i32", "%places", number.index))

@@ -25,7 +25,7 @@ from xla_backend.targets.cpu.routines.gemm_paths import (
     has_tall_dots,
 )
 from xla_backend.targets.cpu.routines.gemm_tiles import GemmType, Tile
-from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
+from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks, table_of
 
 _ROWS = 4
 _RESULTS = 16
@@ -65,9 +65,6 @@ def emit_matrix_vector(
     names += [("ptr", "out"), ("i64", "out_stride"), ("i64", "flags")]
     names += [("ptr", "epilogue"), ("ptr", "data"), ("i64", "batch"), ("i64", "by_rows")]
     w = module.function(f"{prefix}.{way}", names, internal=True)
-    context = w.alloca("i64", len(names) + 1, 8)
-    for i, (ty, field) in enumerate(names):
-        w.store(ty, f"%{field}", w.gep("i64", context, i), 8)
     if way in by_rows:
         row_bytes = w.imax(w.imul("%K", t.source.byte_size), 1)
         per_task = w.imax(w.op("udiv", "i64", str(_ROWS_PER_TASK_BYTES), row_bytes), 1)
@@ -75,7 +72,7 @@ def emit_matrix_vector(
         per_task = w.op("and", "i64", w.iadd(per_task, _RESULTS - 1), str(-_RESULTS))
     else:
         per_task = str(_COLUMNS_PER_TASK)
-    w.store("i64", per_task, w.gep("i64", context, len(names)), 8)
+    context = table_of(w, [*((ty, f"%{name}") for ty, name in names), ("i64", per_task)])
     blocks = w.op("udiv", "i64", w.iadd("%rows", w.isub(per_task, 1)), per_task)
     run_tasks(w, task, context, blocks, polled=False)
     w.ret()

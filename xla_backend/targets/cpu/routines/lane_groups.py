@@ -16,9 +16,8 @@ from xla_backend.hlo.types import PrimitiveType as P
 from xla_backend.llvm.writer import FunctionWriter, ModuleWriter
 from xla_backend.targets.cpu.routines.matrix_lanes import Lanes, lane_count
 from xla_backend.targets.cpu.routines.registry import register_group
-from xla_backend.targets.cpu.routines.task_context import TaskContext, run_tasks
+from xla_backend.targets.cpu.routines.task_context import Fields, TaskContext, run_tasks
 
-Fields = Sequence[tuple[str, str]]
 _DRIVER = "pyjax_lane_groups"
 # Cycles of a block that is worth a thread's while.
 _BLOCK_CYCLES = 1 << 15
